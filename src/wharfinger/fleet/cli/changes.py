@@ -1,6 +1,6 @@
 """`wharfinger fleet scale`, `pause`, `resume`, `promote`, `abort`, `undo`, `restart` and `delete`.
 
-They write the fleet's object only (`reading.fleet_edits`), so they work while Temporal is down.
+They write the fleet's object only (`reading.fleet_changes`), so they work while Temporal is down.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from wharfinger.errors import Compacted, ConfigurationError, RevisionFuture, Sto
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.reading import fleet_summary
-from wharfinger.fleet.reading.fleet_edits import not_promotable
+from wharfinger.fleet.reading.fleet_changes import not_promotable
 from wharfinger.fleet.reading.fleet_plans import plan
 from wharfinger.fleet.reading.fleet_status import FleetInstance, status_of
 from wharfinger.fleet.reading.fleet_summary import revision_rows

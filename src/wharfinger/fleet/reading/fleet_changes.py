@@ -7,7 +7,8 @@
     delete, fleet delete                    ──►  mark             its actor drains the instances, then removes it
 
 A request to a rollout (promote, abort, resume) is followed once for every state of the object, so a later write leaves
-it out as soon as it was seen, and at once when the template changes: it was meant for another one.
+it out as soon as it was seen, and at once when the template changes: it was meant for another one. It names the rollout
+that is open, by its generation, so that it cannot hit the next one.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
+from wharfinger.errors import Compacted, DoesNotApply, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Store
 from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
+from wharfinger.fleet.model.fleet import RolloutAction
 from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
 from wharfinger.framework.catalog import Catalog
@@ -32,11 +34,16 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.committing import Author, commit, readable, same
 from wharfinger.process.names import check_tenant
 
+if TYPE_CHECKING:
+    from wharfinger.fleet.reading.fleet_goals import Namer
+    from wharfinger.fleet.state.fleet_pictures import Picture
+
 
 @dataclass(frozen=True, slots=True)
 class StatusAndObject:
     """The status that the fleet's actor wrote, and the object that it may not have seen yet."""
 
+    tenant: str
     status: RolloutStatus | None
     mod_revision: int
     """Of the object."""
@@ -187,7 +194,7 @@ class _Draft:
         return documents.to_json(obj)
 
     def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> StatusAndObject:
-        standing = StatusAndObject(self.status, mod_revision)
+        standing = StatusAndObject(self.tenant, self.status, mod_revision)
         template = _part(before or {}, "spec").get("template")
         return replace(standing, template_seen=standing.seen or template == self.seen_template)
 
@@ -248,3 +255,112 @@ async def mark(store: Store, tenant: str, by: Author) -> str:
     if (await store.txn(alone, [Delete(key)])).succeeded:
         return f"schedulerfleet/{tenant} deleted"
     return f"schedulerfleet/{tenant} is being deleted" + (" already" if was_deleting else "")
+
+
+# --- edits: what the commands change, and what they refuse ------------------------------------------
+
+
+def scale(spec: dict[str, Any], _: StatusAndObject, replicas: int) -> None:
+    """Set how many instances there are."""
+    if spec.get("replicas", 1) != replicas:
+        spec["replicas"] = replicas
+
+
+def restart(spec: dict[str, Any], _: StatusAndObject, now: str) -> None:
+    """Replace every instance: the template's `restartedAt` changes."""
+    spec["template"] = {**(spec.get("template") or {}), "restartedAt": now}
+
+
+def pause(spec: dict[str, Any], _: StatusAndObject) -> None:
+    """Stop updating where it is."""
+    if spec.get("paused") is not True:
+        spec["paused"] = True
+
+
+def resume(spec: dict[str, Any], standing: StatusAndObject) -> bool:
+    """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed."""
+    paused = spec.pop("paused", False)
+    if standing.rollout and (standing.template_seen or not paused):
+        return _ask(spec, standing, "resume")
+    if not paused:
+        raise _nothing_open(standing, "resume")
+    return False
+
+
+def promote(spec: dict[str, Any], standing: StatusAndObject) -> bool:
+    """Let a rollout go on from its canary to all slots."""
+    if not standing.rollout:
+        raise _nothing_open(standing, "promote")
+    if why := not_promotable(spec):
+        raise DoesNotApply(f"the strategy of fleet {standing.tenant} {why}: there is nothing to promote")
+    return _ask(spec, standing, "promote")
+
+
+def abort(spec: dict[str, Any], standing: StatusAndObject) -> bool:
+    """End a rollout where it is."""
+    if not standing.rollout:
+        raise _nothing_open(standing, "abort")
+    return _ask(spec, standing, "abort")
+
+
+def undo(
+    spec: dict[str, Any], _: StatusAndObject, picture: Picture, number: int, name: Namer, chose: Callable[[int], None]
+) -> None:
+    """Put the template of a revision back (0: `last_other`); `chose` gets the revision's number."""
+    present = spec.get("template") or {}
+    chosen = number or last_other(picture, present, name)
+    found = picture.revisions.get(chosen)
+    if found is None:
+        known = ", ".join(str(known) for known in sorted(picture.revisions)) or "none"
+        raise NotFound(f"fleet {picture.tenant} has no revision {chosen} (known: {known})")
+    chose(chosen)
+    if name(found.template) != name(present):
+        spec["template"] = found.template
+
+
+def last_other(picture: Picture, template: Mapping[str, Any], name: Namer) -> int:
+    """What was completed last, else the newest completed revision that differs. Raises `DoesNotApply`: none does."""
+    present = name(template)
+    completed = sorted(number for number, ended in picture.outcomes.items() if ended.outcome == "completed")
+    for number in (picture.last_completed, *reversed(completed)):
+        record = picture.revisions.get(number)
+        if record is not None and name(record.template) != present:
+            return number
+    raise DoesNotApply(f"fleet {picture.tenant} has no completed revision that differs from its template")
+
+
+def _ask(spec: dict[str, Any], standing: StatusAndObject, action: RolloutAction) -> bool:
+    """Put the request; whether it is one that was followed already, and is made again.
+
+    Raises `DoesNotApply` when it would be lost: the rollout takes up a newer template first, and ignores a request
+    that was written before it had seen that template.
+    """
+    if not standing.template_seen:
+        raise DoesNotApply(
+            f"the fleet's latest template was not looked at yet, and to {action} would mean the one before: try again "
+            "in a moment; `fleet pause` and `fleet undo` work at once"
+        )
+    wanted = {"generation": standing.rollout, "action": action}
+    earlier = spec.get("rollout")
+    waits = isinstance(earlier, Mapping) and earlier.get("generation") == standing.rollout and not standing.seen
+    if waits and earlier != wanted and action != "abort":
+        raise DoesNotApply("another request to this rollout was not looked at yet: try again in a moment")
+    spec["rollout"] = wanted
+    return earlier == wanted and standing.seen
+
+
+def _nothing_open(standing: StatusAndObject, action: str) -> DoesNotApply:
+    hint = "" if standing.seen else " (its latest change was not looked at yet: try again in a moment)"
+    return DoesNotApply(f"fleet {standing.tenant} has no open rollout: there is nothing to {action}{hint}")
+
+
+def not_promotable(spec: Mapping[str, Any]) -> str:
+    """Why a rollout of a fleet with this spec has no canary that could be promoted; empty where it has one."""
+    strategy = spec.get("strategy")
+    rolling = strategy.get("rollingUpdate") if isinstance(strategy, Mapping) else None
+    if not (isinstance(rolling, Mapping) and rolling.get("canary")):
+        return "has no canary"
+    partition, replicas = rolling.get("partition", 0), spec.get("replicas", 1)
+    if isinstance(partition, int) and isinstance(replicas, int) and 0 < replicas <= partition:
+        return f"keeps all {replicas} slots by its partition, those of the canary too"
+    return ""

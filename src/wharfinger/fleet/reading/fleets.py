@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from wharfinger.errors import UsageError
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
-from wharfinger.fleet.reading import fleet_edits as edits
+from wharfinger.fleet.reading import fleet_changes as changes
 from wharfinger.fleet.reading import fleet_manifests as manifests
-from wharfinger.fleet.reading.fleet_changes import Changed, Edit, change, mark
-from wharfinger.fleet.reading.fleet_changes import apply as lay_over
+from wharfinger.fleet.reading.fleet_changes import Changed, Edit
 from wharfinger.fleet.reading.fleet_goals import Goal, Verdict, wait
 from wharfinger.fleet.reading.fleet_manifests import WantedFleet
 from wharfinger.fleet.reading.fleet_plans import FleetPlan, plan
@@ -101,41 +101,45 @@ class Fleets:
         Replicas and paused, when the manifest leaves them out, stay as they are.
         """
         [one] = manifests.for_tenants(manifest, [tenant]) if tenant else [manifests.wanted(manifest)]
-        changed = await lay_over(self._store, one.tenant, one.manifest, self._author(reason), catalog=self._catalog)
+        by = self._author(reason)
+        changed = await changes.apply(self._store, one.tenant, one.manifest, by, catalog=self._catalog)
         return _told(one.tenant, changed, changed.result, changed.result)
 
     async def scale(self, tenant: str, replicas: int, *, reason: str = "") -> FleetChange:
         """Set how many instances a fleet has."""
-        return await self._edit(tenant, edits.scale(replicas), reason, f"scaled to {replicas}", "unchanged")
+        return await self._edit(
+            tenant, partial(changes.scale, replicas=replicas), reason, f"scaled to {replicas}", "unchanged"
+        )
 
     async def restart(self, tenant: str, *, reason: str = "") -> FleetChange:
         """Replace every instance, by a rollout like any other."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return await self._edit(tenant, edits.restart(now), reason, "restarts", "restarts")
+        return await self._edit(tenant, partial(changes.restart, now=now), reason, "restarts", "restarts")
 
     async def pause(self, tenant: str, *, reason: str = "") -> FleetChange:
         """Stop updating a fleet where it is."""
-        return await self._edit(tenant, edits.pause(), reason, "paused", "is paused already")
+        return await self._edit(tenant, changes.pause, reason, "paused", "is paused already")
 
     async def resume(self, tenant: str, *, reason: str = "") -> FleetChange:
         """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed."""
-        return await self._edit(tenant, edits.resume(tenant), reason, "resumed", "is resumed already")
+        return await self._edit(tenant, changes.resume, reason, "resumed", "is resumed already")
 
     async def promote(self, tenant: str, *, reason: str = "") -> FleetChange:
         """Let a rollout go on from its canary to all slots."""
-        return await self._edit(tenant, edits.promote(tenant), reason, "promoted", "is promoted already")
+        return await self._edit(tenant, changes.promote, reason, "promoted", "is promoted already")
 
     async def abort(self, tenant: str, *, reason: str = "") -> FleetChange:
         """End a rollout where it is; `undo` goes back."""
-        return await self._edit(tenant, edits.abort(tenant), reason, "aborted", "is aborted already")
+        return await self._edit(tenant, changes.abort, reason, "aborted", "is aborted already")
 
     async def undo(self, tenant: str, *, revision: int = 0, reason: str = "") -> FleetChange:
         """Go back to the template of an earlier revision; 0 = the one that was completed last, and differs."""
         check_tenant(tenant)
         picture = existing(await read(self._store, tenant), tenant)
         chosen: list[int] = []
-        edit = edits.undo(picture, revision, Names(self._catalog), chosen.append)
-        changed = await change(self._store, tenant, edit, self._author(reason), catalog=self._catalog)
+        name = Names(self._catalog)
+        edit = partial(changes.undo, picture=picture, number=revision, name=name, chose=chosen.append)
+        changed = await changes.change(self._store, tenant, edit, self._author(reason), catalog=self._catalog)
         return _told(
             tenant,
             changed,
@@ -147,7 +151,7 @@ class Fleets:
     async def delete(self, tenant: str, *, reason: str = "") -> FleetChange:
         """Mark a fleet as deleting: its pods go to the common pool, then its instances are drained."""
         check_tenant(tenant)
-        sentence = await mark(self._store, tenant, self._author(reason))
+        sentence = await changes.mark(self._store, tenant, self._author(reason))
         return FleetChange(tenant, not sentence.endswith("already"), sentence)
 
     # --- look ---------------------------------------------------------------------------------
@@ -187,7 +191,7 @@ class Fleets:
         return author(reason, who=self._who)
 
     async def _edit(self, tenant: str, edit: Edit, reason: str, done: str, otherwise: str) -> FleetChange:
-        changed = await change(self._store, tenant, edit, self._author(reason), catalog=self._catalog)
+        changed = await changes.change(self._store, tenant, edit, self._author(reason), catalog=self._catalog)
         return _told(tenant, changed, done, otherwise)
 
 

@@ -118,10 +118,10 @@ def _delivered(view: HubView, reference: str) -> tuple[int, str]:
     """On how many members it is available, and what the first member says on which it failed."""
     available, trouble = 0, ""
     for member, work in sorted(view.works.get(reference, {}).items()):
-        told = view.results.get(reference, {}).get(member)
-        if work.want != "present" or told is None or not work.since <= told.counter <= work.counter:
+        result = work.answered(view.results.get(reference, {}).get(member))
+        if work.want != "present" or result is None:
             continue
-        available += told.available
-        if told.failed and not trouble:
-            trouble = f"{member}: {told.reason}"
+        available += result.available
+        if result.failed and not trouble:
+            trouble = f"{member}: {result.reason}"
     return available, trouble

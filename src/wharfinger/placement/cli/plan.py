@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.placement.model.delivery import RolloutStep
 
 if TYPE_CHECKING:
     from wharfinger.placement.reading.placement_plans import SupposedPlacement
@@ -100,6 +98,8 @@ async def plan(
 
 
 def _mapping(one: SupposedPlacement) -> dict[str, Any]:
+    from wharfinger.placement.reading.placement_plans import members_by_kind
+
     return {
         "placement": one.reference,
         "added": one.added,
@@ -108,14 +108,6 @@ def _mapping(one: SupposedPlacement) -> dict[str, Any]:
         "fulfilled": one.fulfilled,
         "condition": one.condition,
         "why": dict(one.why),
-        "steps": [_by_kind(wave) for wave in one.waves],
+        "steps": [members_by_kind(wave) for wave in one.waves],
         "held": list(one.held),
     }
-
-
-def _by_kind(wave: Sequence[RolloutStep]) -> dict[str, list[str]]:
-    """Members by what is done there: `add`, `update`, `strategy`, `remove` or `release`."""
-    found: dict[str, list[str]] = {}
-    for step in wave:
-        found.setdefault("release" if step.want == "release" else step.kind.value, []).append(step.member)
-    return found

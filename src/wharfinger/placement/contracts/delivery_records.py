@@ -118,6 +118,12 @@ class WorkRecord(LargeRecord):
     strategy: dict[str, Any] = Field(default_factory=dict)
     """`spec.strategy.applyStrategy`, complete."""
 
+    def answered(self, result: ResultRecord | None) -> ResultRecord | None:
+        """The member's result where it is about these contents, on this life of the member; else None."""
+        if result is None or result.identity != self.identity:
+            return None
+        return result if self.since <= result.counter <= self.counter else None
+
 
 class ToldObject(Record):
     """What is said of one object on one member."""

@@ -250,8 +250,7 @@ def _delivery(
         gone = result is not None and (result.gone or result.identity != identity)
         orphan = result is not None and not gone
         return MemberDelivery(name, chosen=chosen and not leaving, gone=gone, outrun=orphan, leaving=leaving)
-    of_it = result if result is not None and result.identity == work.identity else None
-    told = of_it if of_it is not None and work.since <= of_it.counter <= work.counter else None
+    told = work.answered(result)
     same = (work.snapshot, work.overrides) == (snapshot, overrides)
     return MemberDelivery(
         member=name,
@@ -268,7 +267,7 @@ def _delivery(
         passing=told is not None and told.passing,
         reported=told is not None and told.reported,
         gone=told is not None and told.gone and told.counter == work.counter,
-        outrun=of_it is not None and of_it.counter > work.counter,
+        outrun=result is not None and result.identity == work.identity and result.counter > work.counter,
         unchanged=view.delivery.unchanged(reference, name),
         leaving=leaving,
         yields=leaving or (drain is not None and drain.want == "drain"),

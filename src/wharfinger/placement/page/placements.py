@@ -16,15 +16,14 @@ from temporalio.client import Client
 
 from wharfinger.errors import NotFound, ServerError, StoreError
 from wharfinger.etcd.store import Store
-from wharfinger.page.follow.plain import text
+from wharfinger.page.follow.plain import bounded, text
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.deciding.rolling import foresee
-from wharfinger.placement.model.delivery import RolloutStep
 from wharfinger.placement.page.hubs import HubReading
 from wharfinger.placement.page.update_runs import UpdateRunPageReader
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
 from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
-from wharfinger.placement.reading.placement_plans import supposed_of
+from wharfinger.placement.reading.placement_plans import members_by_kind, supposed_of
 from wharfinger.placement.reading.placements import Placements
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import state_of
@@ -158,6 +157,7 @@ def _plan(found: PlacementDelivery) -> dict[str, Any]:
     if not spec.external or rollout.deleting:
         leave = rollout.deleting and found.record.abandons
         foreseen = foresee(rollout.members, steps.target, spec.budget, leave=leave)
+    waves = None if foreseen is None else [members_by_kind(one[:MOST_MEMBERS]) for one in foreseen.waves[:MOST_STEPS]]
     anew = supposed_of(found.reading.view, found.reference)
     return {
         "external": spec.external,
@@ -170,7 +170,7 @@ def _plan(found: PlacementDelivery) -> dict[str, Any]:
         "waiting": _named(steps.waiting),
         "away": _named(steps.away),
         "failed": _named(steps.failed),
-        "waves": [_wave(one) for one in foreseen.waves[:MOST_STEPS]] if foreseen is not None else None,
+        "waves": bounded(waves),
         "waitsThen": _named(foreseen.held) if foreseen is not None else [],
         "decidedAnew": None
         if anew is None
@@ -181,14 +181,6 @@ def _plan(found: PlacementDelivery) -> dict[str, Any]:
             "why": {text(name): text(why) for name, why in sorted(anew.why.items())[:MOST_MEMBERS]},
         },
     }
-
-
-def _wave(steps: Sequence[RolloutStep]) -> dict[str, list[str]]:
-    """Members by what is done there, as `placement plan` has it."""
-    found: dict[str, list[str]] = {}
-    for step in steps[:MOST_MEMBERS]:
-        found.setdefault("release" if step.want == "release" else step.kind.value, []).append(text(step.member))
-    return found
 
 
 def _named(members: Sequence[str]) -> list[str]:
@@ -216,8 +208,7 @@ def _row(view: HubView, reference: str) -> dict[str, Any]:
     for member in stored.chosen if stored is not None else ():
         stands[text(member.name)] = CHOSEN
     for name, work in sorted(view.works.get(reference, {}).items())[:MOST_MEMBERS]:
-        told = view.results.get(reference, {}).get(name)
-        current = told if told is not None and work.since <= told.counter <= work.counter else None
+        current = work.answered(view.results.get(reference, {}).get(name))
         if work.want != "present":
             stands[text(name)] = LEAVING
         elif current is not None and current.failed:

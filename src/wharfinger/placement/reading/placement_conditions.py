@@ -196,10 +196,8 @@ def results_by_state(view: HubView) -> Counter[str]:
     for reference, works in view.works.items():
         results = view.results.get(reference, {})
         for name, work in works.items():
-            told = results.get(name)
-            if work.want != "present" or told is None or told.identity != work.identity or told.reported:
-                continue
-            if work.since <= told.counter <= work.counter:
+            told = work.answered(results.get(name))
+            if work.want == "present" and told is not None and not told.reported:
                 found["failed" if told.failed else "available" if told.available else "unavailable"] += 1
     return found
 

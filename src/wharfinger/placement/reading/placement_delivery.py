@@ -229,7 +229,5 @@ def _member(
 
 def _result_of(reading: DeliveryReading, name: str) -> ResultRecord | None:
     """The result of a member, where it is about the contents that its work has."""
-    work, result = reading.works.get(name), reading.results.get(name)
-    if work is None or result is None or result.identity != work.identity:
-        return None
-    return result if work.since <= result.counter <= work.counter else None
+    work = reading.works.get(name)
+    return work.answered(reading.results.get(name)) if work is not None else None

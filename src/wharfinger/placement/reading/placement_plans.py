@@ -171,6 +171,14 @@ class SupposedPlacement:
         return [name for name in self.before if name not in self.after]
 
 
+def members_by_kind(wave: Sequence[RolloutStep]) -> dict[str, list[str]]:
+    """Members by what is done there: `add`, `update`, `strategy`, `remove` or `release`."""
+    found: dict[str, list[str]] = {}
+    for step in wave:
+        found.setdefault("release" if step.want == "release" else step.kind.value, []).append(step.member)
+    return found
+
+
 def supposed(view: HubView) -> list[SupposedPlacement]:
     """What all placements would get by a view in which something is supposed, where another choice is stored."""
     found = (supposed_of(view, reference) for reference in sorted(view.references))
