@@ -21,8 +21,8 @@ The run of a lone pod or of a gang waits, and its retry policy starts the next a
 straight down. A pod of a cohort that is turned away or contended gets a record, by which its owner tries it again.
 
 Only this order is decided here. What is decided about nodes comes back from activities and is a fact in the history.
-The body reads all of it as a group's (`scheduling.contracts.cohort_scheduling`); `scheduling.contracts.lone` maps the
-flat payloads of a lone pod. A bug (`workflows.bugs`) fails the run: it leads to the next attempt and never to a stuck
+The body reads all of it as a group's (`scheduling.contracts.cohort_scheduling`); `group_payloads` there maps the flat
+payloads of a lone pod. A bug (`workflows.bugs`) fails the run: it leads to the next attempt and never to a stuck
 pod. A cohort's pods come back by the queue then, because etcd contains no outcome of them.
 """
 

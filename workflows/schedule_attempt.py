@@ -313,16 +313,7 @@ async def _called(step: PluginStep, bind: BindInput, calls: CallsMade, title: st
     A cancelled attempt has an answer, too: the room has to be given back before it ends.
     """
     began = workflow.time()
-    request = CallInput(
-        namespace=bind.namespace,
-        name=bind.name,
-        placed=bind.placed,
-        step=step,
-        calls=calls,
-        workflow_id=bind.workflow_id,
-        run_id=bind.run_id,
-        attempt=bind.attempt,
-    )
+    request = CallInput.alike(bind, step=step, calls=calls)
     message = f"it did not agree within {step.deadline:g} s"
     try:
         for pause in _call_pauses():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
@@ -15,6 +15,12 @@ class Contract(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    @classmethod
+    def alike(cls, source: Contract, **fields: Any) -> Self:
+        """A contract with these fields, and with those of another one that have the same names and are not given."""
+        shared = (name for name in cls.model_fields if name in type(source).model_fields and name not in fields)
+        return cls(**{name: getattr(source, name) for name in shared}, **fields)
 
 
 class Sparse(Contract):

@@ -55,36 +55,26 @@ def placed_alone(placed: PlacedMany, index: int) -> Placed:
     else:
         better = _better(seat, others) if stretch.computation.own_nodes is not None else None
         told = SeatRanking(passed_over=better)
-    return Placed(
-        uid=seat.uid,
-        create_revision=seat.create_revision,
-        pod_revision=seat.pod_revision,
-        node=seat.node,
+    return Placed.alike(
+        seat,
         node_revision=0,
-        score=seat.score,
         ranking=told.nodes or (*best, *others),
         passed_over=told.passed_over,
         refusals=reasons.refusals,
         computation=_seen(placed, stretch, index).model_copy(update={"feasible": seat.feasible}),
-        plugin_data=seat.plugin_data,
     )
 
 
 def refused_alone(placed: PlacedMany, away: TurnedAway) -> Refused:
     """A pod that was turned away as the refusal of a lone pod."""
     reasons = placed.reasons[away.reasons]
-    return Refused(
-        uid=away.uid,
-        create_revision=away.create_revision,
-        pod_revision=away.pod_revision,
+    return Refused.alike(
+        away,
         message=reasons.message,
         refusals=reasons.refusals,
         rejectors=reasons.rejectors,
         # What a cohort leaves to the pod's own attempt is not part of this decision.
         only_assumed=away.own_attempt or placed.only_assumed,
-        nominated_node=away.nominated_node,
-        victims=away.victims,
-        late=away.late,
         computation=_seen(placed, placed.stretches[away.stretch], away.after_seat).model_copy(
             # A refused member of a gang that was placed is beyond the members that it needs: refused by itself.
             update={"feasible": 0, **({"gang": ""} if placed.seats else {})}
@@ -119,20 +109,8 @@ def placed_group(pod: AttemptInput, outcome: Placed | Refused | Gone) -> PlacedM
     stretches = (Stretch(first_seat=0, computation=outcome.computation),)
     if isinstance(outcome, Placed):
         return PlacedMany(seats=(_seat(pod.namespace, pod.name, outcome),), stretches=stretches)
-    away = TurnedAway(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=outcome.uid,
-        create_revision=outcome.create_revision,
-        pod_revision=outcome.pod_revision,
-        reasons=0,
-        nominated_node=outcome.nominated_node,
-        victims=outcome.victims,
-        victim_count=outcome.victim_count,
-        victims_digest=outcome.victims_digest,
-        late=outcome.late,
-    )
-    why = Reasons(refusals=outcome.refusals, rejectors=outcome.rejectors, message=outcome.message)
+    away = TurnedAway.alike(outcome, namespace=pod.namespace, name=pod.name, reasons=0)
+    why = Reasons.alike(outcome)
     return PlacedMany(
         turned_away=(away,),
         reasons=(why,),
@@ -172,17 +150,8 @@ def recorded_group(request: RefusalInput, outcome: Recorded | Gone) -> RecordedM
 
 
 def _seat(namespace: str, name: str, placed: Placed) -> Seat:
-    return Seat(
-        namespace=namespace,
-        name=name,
-        uid=placed.uid,
-        create_revision=placed.create_revision,
-        pod_revision=placed.pod_revision,
-        node=placed.node,
-        others={one.node: one.total for one in placed.ranking if one.node != placed.node},
-        recorded=True,
-        plugin_data=placed.plugin_data,
-    )
+    others = {one.node: one.total for one in placed.ranking if one.node != placed.node}
+    return Seat.alike(placed, namespace=namespace, name=name, others=others, recorded=True, score=None)
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -191,12 +160,8 @@ def _seat(namespace: str, name: str, placed: Placed) -> Seat:
 def bind_many_input(request: BindInput) -> BindManyInput:
     """The placement of a lone pod as a cohort of one seat."""
     seat = _seat(request.namespace, request.name, request.placed)
-    return BindManyInput(
-        seats=(seat.model_copy(update={"attempt": request.attempt}),),
-        computations=(request.placed.computation,),
-        workflow_id=request.workflow_id,
-        run_id=request.run_id,
-    )
+    seats = (seat.model_copy(update={"attempt": request.attempt}),)
+    return BindManyInput.alike(request, seats=seats, computations=(request.placed.computation,))
 
 
 def refusal_input(
@@ -210,21 +175,12 @@ def refusal_input(
     """What to record for one pod of a group, the first one by default; the ids are those of the run it waits with."""
     one = refused.turned_away[0] if one is None else one
     reasons = refused.reasons[one.reasons]
-    return RefusalInput(
-        namespace=one.namespace,
-        name=one.name,
-        uid=one.uid,
-        create_revision=one.create_revision,
-        pod_revision=one.pod_revision,
-        attempt=one.attempt,
+    return RefusalInput.alike(
+        one,
         reason=reason,
         message=reasons.message,
         rejectors=reasons.rejectors,
         revision=refused.revision,
-        nominated_node=one.nominated_node,
-        victims=one.victims,
-        victim_count=one.victim_count,
-        victims_digest=one.victims_digest,
         workflow_id=workflow_id,
         run_id=run_id,
     )
@@ -232,13 +188,9 @@ def refusal_input(
 
 def evict_input(one: TurnedAway, record_revision: int, *, workflow_id: str, run_id: str) -> EvictInput:
     """The victims of the pod's nomination, for the attempt record that was just written."""
-    return EvictInput(
-        namespace=one.namespace,
-        name=one.name,
-        uid=one.uid,
-        create_revision=one.create_revision,
+    return EvictInput.alike(
+        one,
         node=one.nominated_node,
-        victims=one.victims,
         in_record=one.victim_count > len(one.victims),
         record_revision=record_revision,
         workflow_id=workflow_id,
@@ -284,7 +236,10 @@ def rejected_together(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None
     rejected = next((one for one in bound.unbound if one.kind == "rejected"), None)
     if rejected is None or bound.bound:
         return None
-    unbound = [rejected.model_copy(update=_who(seat)) for seat in placed.seats]
+    unbound = [
+        Unbound.alike(seat, kind=rejected.kind, plugin=rejected.plugin, message=rejected.message)
+        for seat in placed.seats
+    ]
     return _with(placed, placed.turned_away, unbound, own_attempt=False).model_copy(update={"seats": ()})
 
 
@@ -326,26 +281,5 @@ def _with(placed: PlacedMany, away: tuple[TurnedAway, ...], unbound: list[Unboun
         at = known.setdefault((one.plugin, one.message), len(reasons))
         if at == len(reasons):
             reasons.append(said)
-        lost.append(
-            TurnedAway(
-                **_who(seat),
-                pod_revision=seat.pod_revision,
-                reasons=at,
-                stretch=seat.stretch,
-                attempt=seat.attempt,
-                chained=seat.chained,
-                record_revision=seat.record_revision,
-                own_attempt=own_attempt,
-            )
-        )
+        lost.append(TurnedAway.alike(seat, reasons=at, own_attempt=own_attempt))
     return placed.model_copy(update={"turned_away": (*away, *lost), "reasons": tuple(reasons)})
-
-
-def _who(seat: Seat) -> dict[str, object]:
-    """The fields that identify the pod."""
-    return {
-        "namespace": seat.namespace,
-        "name": seat.name,
-        "uid": seat.uid,
-        "create_revision": seat.create_revision,
-    }

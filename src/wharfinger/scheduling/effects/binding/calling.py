@@ -194,15 +194,7 @@ def _attempt(request: CallInput) -> str:
 
 def _by_default(request: CallInput) -> BindInput:
     """The bind that the default binder makes where a Bind plugin asks for it."""
-    return BindInput(
-        namespace=request.namespace,
-        name=request.name,
-        placed=request.placed,
-        workflow_id=request.workflow_id,
-        run_id=request.run_id,
-        attempt=request.attempt,
-        calls=request.calls.model_copy(update={"by_default": True}),
-    )
+    return BindInput.alike(request, calls=request.calls.model_copy(update={"by_default": True}))
 
 
 def _status(outcome: BindOutcome) -> Status:

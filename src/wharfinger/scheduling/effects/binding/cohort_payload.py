@@ -104,9 +104,8 @@ class CohortPayload:
         """The seat of a pod that has a node; `others`: the runners-up and their totals, best first."""
         pod, best = chosen.pod, chosen.evaluation.chosen
         return self.seat(
-            Seat(
-                namespace=pod.namespace,
-                name=pod.name,
+            Seat.alike(
+                asked,
                 uid=pod.uid,
                 create_revision=pod.create_revision,
                 pod_revision=pod.mod_revision,
@@ -117,10 +116,6 @@ class CohortPayload:
                 feasible=chosen.evaluation.feasible_count,
                 reasons=reasons,
                 stretch=stretch,
-                attempt=asked.attempt,
-                recorded=asked.recorded,
-                chained=asked.chained,
-                record_revision=asked.record_revision,
                 plugin_data=chosen.evaluation.state.baggage,
             )
         )
@@ -150,18 +145,14 @@ class CohortPayload:
         self._to_come -= 1
         self._decisions.left -= _PER_ENTRY + size(f"{pod.namespace}{pod.name}{pod.uid}")
         node, victims = nomination
-        return TurnedAway(
-            namespace=pod.namespace,
-            name=pod.name,
+        return TurnedAway.alike(
+            asked,
             uid=pod.uid,
             create_revision=pod.create_revision,
             pod_revision=pod.mod_revision,
             reasons=reasons,
             after_seat=after_seat,
             stretch=stretch,
-            attempt=asked.attempt,
-            chained=asked.chained,
-            record_revision=asked.record_revision,
             own_attempt=own_attempt,
             nominated_node=node,
             victims=victims,
