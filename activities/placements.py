@@ -158,14 +158,14 @@ class RollingActivities(RolloutActivities):
             changed, began = self._view.delivery.waiter(reference), time.perf_counter()
             found = planned(self._view, self._contents, reference, clock())
             rest = max(GATHER, REST * (time.perf_counter() - began))
-            settled = not (found.waiting or found.away or found.timer is not None or found.snapshot_in is not None)
-            if found.steps or found.gone or settled or found.snapshot_in == 0.0:
+            settled = not (found.waiting or found.away or found.timers)
+            if found.steps or found.gone or settled or found.snapshot_is_due:
                 return Awaited(news=True, seen=self._view.newest)
             left = end - clock()
             if left <= 0:
                 return Awaited(news=False, seen=self._view.newest)
             activity.heartbeat()
-            soon = min(left, TICK, *(one for one in (found.timer, found.snapshot_in) if one))
+            soon = min(left, TICK, *filter(None, found.timers))
             await until_changed(self._view.delivery, changed, soon, rest=rest)
 
     def _now(self) -> str:

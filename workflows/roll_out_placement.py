@@ -14,23 +14,16 @@ history; contents of objects are in none of it. A hub starts a rollout only wher
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.objects.model.texts import shortened
     from wharfinger.placement.contracts.placement_rollouts import (
         AT_ONCE,
-        BEAT,
         EVENTS,
         PATIENCE,
-        PLAN_TIMEOUT,
         SLICE,
-        SNAPSHOT_TIMEOUT,
         WRITE_TIMEOUT,
         AwaitResultsInput,
         ForgetContentsInput,
@@ -42,37 +35,21 @@ with workflow.unsafe.imports_passed_through():
         RolloutResult,
         TakeSnapshotInput,
         WriteWorksInput,
-        rollout_retry,
     )
-    from wharfinger.placement.contracts.placements import StreamRevisions, latest
+    from wharfinger.placement.contracts.placements import latest
     from wharfinger.process.names import ROLL_OUT_PLACEMENT
-    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.scheduling.contracts.attempts import has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
-    from wharfinger.workflows.parking import failure, kind_and_message
-    from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
-
-SUMMARY_LIMIT = 120
-"""Characters of a summary in the UI's event list."""
-IN_HISTORY = timedelta(seconds=5)
-"""A plan that takes no longer is one event in the history."""
-CONTENDED = timedelta(seconds=1)
-"""Between two plans when others were first."""
+    from wharfinger.workflows.placement_runs import CONTENDED, PlacementRun, go_on
 
 
 @workflow.defn(name=ROLL_OUT_PLACEMENT, failure_exception_types=BUGS)
-class RollOutPlacement:
+class RollOutPlacement(PlacementRun):
     """One rollout of one placement. Input: `RolloutInput`, or a mapping with `placement`."""
 
     def __init__(self) -> None:
-        self._poked = False
-        self._seen = StreamRevisions()
-        self._waves = 0
+        super().__init__()
         self._reference = ""
-
-    @workflow.signal
-    def poke(self) -> None:
-        """Look again now."""
-        self._poked = True
 
     @workflow.run
     async def run(self, request: Any = None) -> RolloutResult:
@@ -81,16 +58,7 @@ class RollOutPlacement:
         if not has_chain_policy(workflow.info().retry_policy):
             go_on(given.placement, request)
         self._reference, self._seen, self._waves = given.placement, given.seen, given.waves
-        try:
-            result = await self._roll_out()
-        except (Exception, asyncio.CancelledError) as error:
-            cancelled = is_cancelled_exception(error)
-            workflow.upsert_search_attributes([OUTCOME_KEY.value_set("cancelled" if cancelled else "error")])
-            if isinstance(error, FailureError) and not cancelled:
-                kind, message = kind_and_message(error)
-                raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
-            raise
-        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(result.outcome)])
+        result = await self._to_its_end(self._roll_out())
         workflow.set_current_details(result.why)
         return result
 
@@ -99,8 +67,8 @@ class RollOutPlacement:
         while True:
             self._poked = False
             planned = await self._plan()
-            workflow.set_current_details(told(planned))
-            if planned.snapshot_in == 0.0:
+            workflow.set_current_details(message(planned))
+            if planned.snapshot_is_due:
                 await self._take_snapshot(planned)
             elif planned.forgets:
                 await self._forget(planned)
@@ -108,12 +76,11 @@ class RollOutPlacement:
                 vain = 0.0
                 await self._write(planned)
             else:
-                timers = [one for one in (planned.timer, planned.snapshot_in) if one is not None]
                 awaited = planned.waiting or planned.away
-                if not timers and (planned.gone or not awaited or vain >= PATIENCE):
+                if not planned.timers and (planned.gone or not awaited or vain >= PATIENCE):
                     return ended(planned, self._waves)
                 began = workflow.time()
-                await self._wait(min([*timers, SLICE]))
+                await self._wait(min([*planned.timers, SLICE]))
                 vain += workflow.time() - began
             info = workflow.info()
             if info.get_current_history_length() > EVENTS or info.is_continue_as_new_suggested():
@@ -121,48 +88,24 @@ class RollOutPlacement:
 
     async def _plan(self) -> PlannedRollout:
         info = workflow.info()
-        planned = await workflow.execute_local_activity_method(
-            RolloutActivities.plan_rollout,
-            PlanRolloutInput(
-                placement=self._reference, seen=self._seen, workflow_id=info.workflow_id, run_id=info.run_id
-            ),
-            start_to_close_timeout=PLAN_TIMEOUT,
-            local_retry_threshold=IN_HISTORY,
-            retry_policy=rollout_retry(),
-            summary=shortened(f"{self._reference}: what follows", SUMMARY_LIMIT),
+        request = PlanRolloutInput(
+            placement=self._reference, seen=self._seen, workflow_id=info.workflow_id, run_id=info.run_id
         )
-        self._seen = latest(self._seen, planned.seen)
-        return planned
+        return await self._look(RolloutActivities.plan_rollout, request, f"{self._reference}: what follows")
 
     async def _take_snapshot(self, planned: PlannedRollout) -> None:
         info = workflow.info()
-        taken = await workflow.execute_activity_method(
-            RolloutActivities.take_snapshot,
-            TakeSnapshotInput(
-                placement=self._reference,
-                selected=planned.selected,
-                decision=planned.decision,
-                rollout=planned.rollout,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-            ),
-            start_to_close_timeout=SNAPSHOT_TIMEOUT,
-            retry_policy=rollout_retry(),
-            summary=shortened(f"{self._reference}: read what is selected", SUMMARY_LIMIT),
-        )
-        self._seen = latest(self._seen, taken.seen)
+        ids = {"workflow_id": info.workflow_id, "run_id": info.run_id}
+        taken = await self._snapshot_taken(TakeSnapshotInput.alike(planned, placement=self._reference, **ids))
         if taken.outcome in ("contended", "gone"):
             await workflow.sleep(CONTENDED)
 
     async def _forget(self, planned: PlannedRollout) -> None:
-        forgotten = await workflow.execute_activity_method(
+        forgotten = await self._call(
             RolloutActivities.forget_contents,
             ForgetContentsInput(placement=self._reference, decision=planned.decision),
-            start_to_close_timeout=SNAPSHOT_TIMEOUT,
-            retry_policy=rollout_retry(),
-            summary=shortened(f"{self._reference}: remove its snapshots", SUMMARY_LIMIT),
+            f"{self._reference}: remove its snapshots",
         )
-        self._seen = latest(self._seen, forgotten.seen)
         if forgotten.outcome == "contended":
             await workflow.sleep(CONTENDED)
 
@@ -172,25 +115,17 @@ class RollOutPlacement:
         for first in range(0, len(planned.steps), AT_ONCE):
             steps = planned.steps[first : first + AT_ONCE]
             self._waves += 1
-            written = await workflow.execute_activity_method(
-                RolloutActivities.write_works,
-                WriteWorksInput(
-                    placement=self._reference,
-                    steps=steps,
-                    snapshot=planned.snapshot,
-                    decision=planned.decision,
-                    rollout=fence,
-                    losses=planned.losses,
-                    seen=planned.seen,
-                    workflow_id=info.workflow_id,
-                    run_id=info.run_id,
-                    wave=f"{info.run_id}/{self._waves}",
-                ),
-                start_to_close_timeout=WRITE_TIMEOUT,
-                retry_policy=rollout_retry(),
-                summary=shortened(f"snapshot {planned.snapshot}: {listed(steps)}", SUMMARY_LIMIT),
+            request = WriteWorksInput.alike(
+                planned,
+                placement=self._reference,
+                steps=steps,
+                rollout=fence,
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+                wave=f"{info.run_id}/{self._waves}",
             )
-            self._seen = latest(self._seen, written.seen)
+            summary = f"snapshot {planned.snapshot}: {listed(steps)}"
+            written = await self._call(RolloutActivities.write_works, request, summary, WRITE_TIMEOUT)
             if written.outcome == "contended" or written.moved:
                 await workflow.sleep(CONTENDED)
                 return
@@ -200,15 +135,9 @@ class RollOutPlacement:
         """Until something can go on, a signal, or the time is up."""
         if self._poked:
             return
-        waiting = workflow.start_activity_method(
-            RolloutActivities.await_results,
-            AwaitResultsInput(placement=self._reference, seen=self._seen, seconds=seconds),
-            start_to_close_timeout=timedelta(seconds=2 * SLICE),
-            heartbeat_timeout=BEAT,
-            retry_policy=rollout_retry(),
-            cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
-            summary=shortened(f"{self._reference}: wait for results", SUMMARY_LIMIT),
-        )
+        request = AwaitResultsInput(placement=self._reference, seen=self._seen, seconds=seconds)
+        summary = f"{self._reference}: wait for results"
+        waiting = self._awaiting(RolloutActivities.await_results, request, summary, SLICE)
         await workflow.wait_condition(lambda: waiting.done() or self._poked)
         if not waiting.done():
             waiting.cancel()
@@ -226,7 +155,7 @@ def listed(steps: tuple[PlannedStep, ...]) -> str:
     return "; ".join(f"{kind} {', '.join(members)}" for kind, members in kinds.items())
 
 
-def told(planned: PlannedRollout) -> str:
+def message(planned: PlannedRollout) -> str:
     """A plan as a sentence."""
     parts = [f"snapshot {planned.snapshot}{' (pinned)' if planned.pinned else ''}"] if planned.snapshot else []
     parts.append(f"{planned.ready} of {planned.target} ready (floor {planned.floor}, ceiling {planned.ceiling})")
@@ -245,4 +174,4 @@ def ended(planned: PlannedRollout, waves: int) -> RolloutResult:
         return RolloutResult(outcome="gone", waves=waves, why="nothing of it is on any member")
     open_ = planned.waiting or planned.away or planned.failed or planned.held or planned.trouble
     outcome = "stalled" if open_ else "done"
-    return RolloutResult(outcome=outcome, snapshot=planned.snapshot, waves=waves, why=told(planned))
+    return RolloutResult(outcome=outcome, snapshot=planned.snapshot, waves=waves, why=message(planned))

@@ -17,7 +17,6 @@ is open.
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -46,14 +45,10 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import kind_and_message
-    from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
+    from wharfinger.workflows.placement_runs import IN_HISTORY, OUTCOME_KEY, SUMMARY_LIMIT, go_on
 
-SUMMARY_LIMIT = 120
-"""Characters of a summary in the UI's event list (the server takes 400 bytes)."""
 ONE_TRY = RetryPolicy(maximum_attempts=1)
 """A failed decision fails the run: the chain's own retry shows it and decides afresh."""
-IN_HISTORY = timedelta(seconds=5)
-"""A decision that takes no longer is one event in the history."""
 
 
 @workflow.defn(name=SCHEDULE_PLACEMENT, failure_exception_types=BUGS)
@@ -93,7 +88,7 @@ class SchedulePlacement:
             retry_policy=ONE_TRY,
             summary=shortened(f"{given.placement}: {given.cause or 'asked for'}", SUMMARY_LIMIT),
         )
-        story = told(decided)
+        story = message(decided)
         workflow.set_current_details(story)
         if decided.action == "nothing":
             return PlacementAttemptResult(outcome="unchanged", chosen=decided.chosen, why=story)
@@ -158,7 +153,7 @@ def _failure(kind: str, message: str, required: StreamRevisions) -> ApplicationE
     )
 
 
-def told(decided: DecidedPlacement) -> str:
+def message(decided: DecidedPlacement) -> str:
     """What was decided, as a sentence."""
     if decided.action == "remove":
         return "nothing of it is left, and its keys go"

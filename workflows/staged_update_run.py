@@ -15,26 +15,19 @@ stop and over crashes of hubs, etcd and Temporal. A new run begins after each st
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any, NoReturn
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.objects.model.texts import shortened
     from wharfinger.placement.contracts.placement_rollouts import (
         AT_ONCE,
-        BEAT,
-        PLAN_TIMEOUT,
         SLICE,
-        SNAPSHOT_TIMEOUT,
-        RolloutActivities,
         TakeSnapshotInput,
-        rollout_retry,
     )
-    from wharfinger.placement.contracts.placements import StreamRevisions, latest
+    from wharfinger.placement.contracts.placements import latest
     from wharfinger.placement.contracts.update_runs import (
         IDLE_SLICE,
         RUN_TIMEOUT,
@@ -54,33 +47,24 @@ with workflow.unsafe.imports_passed_through():
         WriteRunWorksInput,
     )
     from wharfinger.process.names import STAGED_UPDATE_RUN
-    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.scheduling.contracts.attempts import has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
-    from wharfinger.workflows.parking import failure, kind_and_message
-    from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
+    from wharfinger.workflows.placement_runs import CONTENDED, PlacementRun, go_on
     from wharfinger.workflows.waiting import until
-SUMMARY_LIMIT = 120
-"""Characters of a summary in the UI's event list."""
 EVENTS = 3000
 """Of a history, after which the run continues as a new one."""
-IN_HISTORY = timedelta(seconds=5)
-"""A plan that takes no longer is one event in the history."""
-CONTENDED = timedelta(seconds=1)
-"""Between two plans when others were first."""
 REST = timedelta(seconds=5)
 """After a look at selected objects that cannot be placed; the next plan says what is waited for."""
 
 
 @workflow.defn(name=STAGED_UPDATE_RUN, failure_exception_types=BUGS)
-class StagedUpdateRun:
+class StagedUpdateRun(PlacementRun):
     """One update run. Input: `UpdateRunInput`, or a mapping with `placement`, `run` and `identity`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._given = UpdateRunInput.model_construct(placement="", run="", identity=0)
-        self._poked = False
-        self._seen = StreamRevisions()
         self._elapsed = 0.0
-        self._waves = 0
         self._ended_stages = -1
         self._approvals: tuple[str, ...] = ()
         self._waits_for = "it has not begun"
@@ -88,22 +72,15 @@ class StagedUpdateRun:
 
     # --- messages -----------------------------------------------------------------------------
 
-    @workflow.signal
-    def poke(self) -> None:
-        """Look again now."""
-        self._poked = True
-
     @workflow.update
     async def approve(self, approval: RunApproval) -> ApprovedRun:
         """Let a stage start, or end. Refused while the stage does not wait for it."""
-        approved = await workflow.execute_activity_method(
+        approved = await self._call(
             UpdateRunActivities.approve_run,
             ApproveRunInput(**self._which(), approval=approval),
-            start_to_close_timeout=RUN_TIMEOUT,
-            retry_policy=rollout_retry(),
-            summary=shortened(f"{approval.key} approved by {approval.who or 'a client'}", SUMMARY_LIMIT),
+            f"{approval.key} approved by {approval.who or 'a client'}",
+            RUN_TIMEOUT,
         )
-        self._seen = latest(self._seen, approved.seen)
         self._approvals = tuple(key for key in self._approvals if key != approval.key)
         self._poked = True
         return approved
@@ -128,24 +105,19 @@ class StagedUpdateRun:
         self._seen, self._elapsed, self._waves = given.seen, given.elapsed, given.waves
         if not has_chain_policy(workflow.info().retry_policy):
             await self._go_on(request)
-        try:
-            result = await self._deliver()
-            await workflow.wait_condition(workflow.all_handlers_finished)
-        except (Exception, asyncio.CancelledError) as error:
-            cancelled = is_cancelled_exception(error)
-            workflow.upsert_search_attributes([OUTCOME_KEY.value_set("cancelled" if cancelled else "error")])
-            if isinstance(error, FailureError) and not cancelled:
-                kind, message = kind_and_message(error)
-                raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
-            raise
-        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(result.outcome)])
+        result = await self._to_its_end(self._delivered())
         workflow.set_current_details(f"{result.outcome}: {result.why}" if result.why else result.outcome)
+        return result
+
+    async def _delivered(self) -> UpdateRunResult:
+        result = await self._deliver()
+        await workflow.wait_condition(workflow.all_handlers_finished)
         return result
 
     async def _deliver(self) -> UpdateRunResult:
         while True:
             planned = await self._plan()
-            self._approvals, self._waits_for = planned.approvals, told(planned)
+            self._approvals, self._waits_for = planned.approvals, message(planned)
             workflow.set_current_details(self._waits_for)
             self._elapsed = self._elapsed if planned.action == "step" else 0.0
             done = await self._follow(planned)
@@ -189,36 +161,17 @@ class StagedUpdateRun:
         }
 
     async def _plan(self) -> PlannedRun:
-        planned = await workflow.execute_local_activity_method(
-            UpdateRunActivities.plan_run,
-            PlanRunInput(**self._which(), elapsed=self._elapsed),
-            start_to_close_timeout=PLAN_TIMEOUT,
-            local_retry_threshold=IN_HISTORY,
-            retry_policy=rollout_retry(),
-            summary=shortened(f"{self._given.run}: what follows", SUMMARY_LIMIT),
-        )
-        self._seen = latest(self._seen, planned.seen)
-        return planned
+        request = PlanRunInput(**self._which(), elapsed=self._elapsed)
+        return await self._look(UpdateRunActivities.plan_run, request, f"{self._given.run}: what follows")
 
     async def _begin(self, planned: PlannedRun) -> bool:
         number, rollout = planned.named, planned.rollout
         if number is None:
-            taken = await workflow.execute_activity_method(
-                RolloutActivities.take_snapshot,
-                TakeSnapshotInput(
-                    placement=self._given.placement,
-                    selected=planned.selected,
-                    decision=planned.decision,
-                    rollout=rollout,
-                    workflow_id=workflow.info().workflow_id,
-                    run_id=workflow.info().run_id,
-                    role="run",
-                ),
-                start_to_close_timeout=SNAPSHOT_TIMEOUT,
-                retry_policy=rollout_retry(),
-                summary=shortened(f"{self._given.placement}: read what is selected", SUMMARY_LIMIT),
+            info = workflow.info()
+            ids = {"workflow_id": info.workflow_id, "run_id": info.run_id}
+            taken = await self._snapshot_taken(
+                TakeSnapshotInput.alike(planned, placement=self._given.placement, **ids, role="run")
             )
-            self._seen = latest(self._seen, taken.seen)
             if taken.outcome not in ("taken", "same"):
                 workflow.set_current_details(taken.why or "others were first")
                 if taken.outcome == "contended":
@@ -227,14 +180,12 @@ class StagedUpdateRun:
                     await self._rest()
                 return False
             number, rollout = taken.number, taken.seen.hub
-        begun = await workflow.execute_activity_method(
+        begun = await self._call(
             UpdateRunActivities.begin_run,
             BeginRunInput(**self._which(), snapshot=number, decision=planned.decision, rollout=rollout),
-            start_to_close_timeout=RUN_TIMEOUT,
-            retry_policy=rollout_retry(),
-            summary=shortened(f"{self._given.run}: plan its stages for snapshot {number}", SUMMARY_LIMIT),
+            f"{self._given.run}: plan its stages for snapshot {number}",
+            RUN_TIMEOUT,
         )
-        self._seen = latest(self._seen, begun.seen)
         if begun.outcome == "contended":
             await workflow.sleep(CONTENDED)
         return begun.outcome != "contended"
@@ -243,14 +194,12 @@ class StagedUpdateRun:
         """The fence of the wave, 0 when others were first."""
         self._waves += 1
         bare = planned.model_copy(update={"writes": ()})  # thousands of members would travel twice
-        recorded = await workflow.execute_activity_method(
+        recorded = await self._call(
             UpdateRunActivities.record_run,
             RecordRunInput(**self._which(), planned=bare, wave=f"{workflow.info().run_id}/{self._waves}"),
-            start_to_close_timeout=RUN_TIMEOUT,
-            retry_policy=rollout_retry(),
-            summary=shortened(told(planned), SUMMARY_LIMIT),
+            message(planned),
+            RUN_TIMEOUT,
         )
-        self._seen = latest(self._seen, recorded.seen)
         if recorded.outcome == "contended":
             return 0
         self._elapsed = 0.0
@@ -259,14 +208,12 @@ class StagedUpdateRun:
     async def _write(self, planned: PlannedRun, fence: int) -> bool:
         for first in range(0, len(planned.writes), AT_ONCE):
             writes = planned.writes[first : first + AT_ONCE]
-            written = await workflow.execute_activity_method(
+            written = await self._call(
                 UpdateRunActivities.write_run_works,
                 WriteRunWorksInput(**self._which(), writes=writes, decision=planned.decision, rollout=fence),
-                start_to_close_timeout=RUN_TIMEOUT,
-                retry_policy=rollout_retry(),
-                summary=shortened(", ".join(one.member for one in writes), SUMMARY_LIMIT),
+                ", ".join(one.member for one in writes),
+                RUN_TIMEOUT,
             )
-            self._seen = latest(self._seen, written.seen)
             if written.moved:
                 return False
         return True
@@ -275,15 +222,8 @@ class StagedUpdateRun:
         """Until something can go on, a message, or the time is up. A message does not end the wait under way."""
         if self._waiting is None:
             seconds = IDLE_SLICE if planned.timer is None else max(SHORTEST, min(SLICE, planned.timer))
-            self._waiting = workflow.start_activity_method(
-                UpdateRunActivities.await_run,
-                AwaitRunInput(**self._which(), elapsed=self._elapsed, seconds=seconds),
-                start_to_close_timeout=timedelta(seconds=2 * IDLE_SLICE),
-                heartbeat_timeout=BEAT,
-                retry_policy=rollout_retry(),
-                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
-                summary=shortened(told(planned), SUMMARY_LIMIT),
-            )
+            request = AwaitRunInput(**self._which(), elapsed=self._elapsed, seconds=seconds)
+            self._waiting = self._awaiting(UpdateRunActivities.await_run, request, message(planned), IDLE_SLICE)
         waiting = self._waiting
         await workflow.wait_condition(lambda: waiting.done() or self._poked)
         self._poked = False
@@ -313,7 +253,7 @@ class StagedUpdateRun:
         go_on(self._given.placement, request)
 
 
-def told(planned: PlannedRun) -> str:
+def message(planned: PlannedRun) -> str:
     """A plan as a sentence."""
     if planned.action != "step":
         return planned.why

@@ -163,7 +163,7 @@ class DeliveryScene(HubScene):
             await self.see()
             self.view.delivery.tick(2.0)
             plan = self.plan()
-            if plan.snapshot_in == 0.0:
+            if plan.snapshot_is_due:
                 await self.take(plan)
             elif plan.steps:
                 await self.write(plan)

@@ -84,7 +84,7 @@ class World(Users):
             return
         plan = hub.plan()
         run.seen = latest(run.seen, plan.seen)
-        if plan.snapshot_in == 0.0:
+        if plan.snapshot_is_due:
             run.task = self.spawn(self._taken(hub, plan, run))
         elif plan.forgets:
             run.task = self.spawn(self._forgotten(plan))

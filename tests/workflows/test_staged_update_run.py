@@ -46,7 +46,7 @@ from wharfinger.placement.contracts.update_runs import (
 )
 from wharfinger.process.installation import register_search_attributes
 from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, STAGED_UPDATE_RUN, placement_queue
-from wharfinger.workflows.staged_update_run import told
+from wharfinger.workflows.staged_update_run import message
 
 APPROVAL = {"stage": "prod", "when": "before", "who": "ann", "why": "looks well"}
 
@@ -283,5 +283,5 @@ async def approve(handle: Any, **changed: str) -> str:
 
 
 def test_plans_are_told_as_sentences() -> None:
-    assert told(PlannedRun(action="queue", why="waits for run x to end")) == "waits for run x to end"
-    assert told(ASKS) == "waiting: 0 of 3 members; 0 of 2 stages; waits for approval prod.before"
+    assert message(PlannedRun(action="queue", why="waits for run x to end")) == "waits for run x to end"
+    assert message(ASKS) == "waiting: 0 of 3 members; 0 of 2 stages; waits for approval prod.before"

@@ -55,7 +55,7 @@ async def test_heads_go_before_parts_so_none_stays_without_them() -> None:
     scene.store.before_txn = None
     assert (forgotten.outcome, await scene.snapshots()) == ("contended", {})
     await scene.see()
-    assert scene.plan().snapshot_in == 0.0
+    assert scene.plan().snapshot_is_due
     await scene.settle()
     assert await scene.works() == dict.fromkeys("ab", ("present", 1))
     assert await read(scene.store, P, (await scene.snapshots())[1])
@@ -140,7 +140,7 @@ async def test_a_placement_that_goes_leaves_no_parts(scene: DeliveryScene) -> No
 async def test_what_etcd_does_not_take_is_trouble(scene: DeliveryScene) -> None:
     for limited in (placement_keys.snapshot(P, 1), placement_keys.CONTENTS):
         plan = await scene.seen_plan()
-        assert plan.snapshot_in == 0.0
+        assert plan.snapshot_is_due
 
         async def refuse(_: Sequence[Condition], operations: Sequence[Operation], limited: str = limited) -> None:
             if any(one.key.startswith(limited) for one in operations):

@@ -263,7 +263,7 @@ async def test_what_goes_does_not_wait_for_a_snapshot() -> None:
     await scene.see()
     scene.plan()
     scene.clock.advance(61)
-    assert scene.plan().snapshot_in == 0.0
+    assert scene.plan().snapshot_is_due
     await scene.put(rolled_out(pick(2), generation=2, **ALL_AT_ONCE))
     await scene.see()
     await scene.attempt()

@@ -115,6 +115,16 @@ class PlannedRollout(Contract):
     losses: int = 0
     seen: StreamRevisions = StreamRevisions()
 
+    @property
+    def snapshot_is_due(self) -> bool:
+        """Whether the selected objects are to be looked at now."""
+        return self.snapshot_in == 0.0
+
+    @property
+    def timers(self) -> list[float]:
+        """Seconds until something goes on by itself, also a look at the selected objects; empty where nothing does."""
+        return [seconds for seconds in (self.timer, self.snapshot_in) if seconds is not None]
+
 
 class TakeSnapshotInput(Contract):
     """Input of `take_snapshot`."""
