@@ -51,13 +51,13 @@ from wharfinger.scheduling.effects.binding.outcome import (
     Failed,
     Outcome,
     Outcomes,
-    Seated,
+    PendingBind,
     of_gang,
     reference,
     rejected,
     why_unbound,
 )
-from wharfinger.scheduling.effects.binding.seat import Seats
+from wharfinger.scheduling.effects.binding.pending_binds import PendingBinds
 from wharfinger.scheduling.effects.binding.verification import steps_due
 from wharfinger.scheduling.effects.binding.writers import (
     ApiWriters,
@@ -77,16 +77,16 @@ NOT_BOUND = "it answered success, and the pod is not bound on its node"
 NOT_HELD_ANY_MORE = "its room on node {node} is not held any more"
 
 
-HeldRoom = tuple[list[Seated], Mapping[int, Outcome], Seated | None]
+HeldRoom = tuple[list[PendingBind], Mapping[int, Outcome], PendingBind | None]
 """A lone pod's seat while it is still to be bound, or its outcome; and the seat, where this attempt holds its room."""
 
 
 class Keeping:
     """Ends one worker's binds."""
 
-    def __init__(self, core: Core, seats: Seats) -> None:
+    def __init__(self, core: Core, seats: PendingBinds) -> None:
         self._store = core.process.store
-        self._seats = seats
+        self._binds = seats
         self._held = HeldPods(core)
         self._profiles = core.pool.profiles
         self._cache = core.pool.cache
@@ -96,7 +96,7 @@ class Keeping:
 
     # --- rooms that are held in etcd ----------------------------------------------------------
 
-    async def look(self, group: BindGroup, left: list[Seated]) -> HeldRoom:
+    async def look(self, group: BindGroup, left: list[PendingBind]) -> HeldRoom:
         """Find the record by which the attempt holds the pod's room, and apply the answers of plugins.
 
         The bind compares that record, and Unreserve comes after it. Without one the room was given back, and the pod is
@@ -109,9 +109,9 @@ class Keeping:
         if self._upstream is None and not group.binder:
             seat = replace(seat, hold=(await self._held.read(reference(seat.seat), group.attempt, calls.node)).record)
             if not seat.hold:
-                again, outcomes = await self._seats.ask(group, {0: seat})
+                again, outcomes = await self._binds.ask(group, {0: seat})
                 if not again or calls.failed is None:
-                    lost = self._seats.ended(again, Contended(message=LOST)) if again else ()
+                    lost = self._binds.ended(again, Contended(message=LOST)) if again else ()
                     return [], {**outcomes, **dict(lost)}, None
                 seat = again[0]
         answer = calls.failed or (_error(group.binder) if group.binder else None)
@@ -119,9 +119,9 @@ class Keeping:
             return [seat], {}, seat
         # Without an answer, the promise was given up meanwhile: nothing of this placement is left.
         outcome = Contended(message=LOST) if answer is None else _of_answer(answer)
-        return [], dict(self._seats.ended([seat], outcome)), seat
+        return [], dict(self._binds.ended([seat], outcome)), seat
 
-    async def release(self, group: BindGroup, held: Seated | None, outcomes: Outcomes) -> Outcomes:
+    async def release(self, group: BindGroup, held: PendingBind | None, outcomes: Outcomes) -> Outcomes:
         """End the record of the room, once the bind has its outcome; then Unreserve.
 
         Raises `StoreError`: bind again.
@@ -132,9 +132,9 @@ class Keeping:
         await self._held.release(group.key(0), group.attempt)
         if held is None or not held.hold or isinstance(outcome, Bound | Gone):
             return outcomes
-        again, found = await self._seats.ask(group, {0: held})  # no bind of this attempt can happen any more
+        again, found = await self._binds.ask(group, {0: held})  # no bind of this attempt can happen any more
         for seat in again:
-            self._seats.undo(group, 0, seat.found.pod, seat.seat.node)
+            self._binds.undo(group, 0, seat.found.pod, seat.seat.node)
         return outcomes | found
 
     # --- promises -----------------------------------------------------------------------------
@@ -249,12 +249,12 @@ class Keeping:
             await promises.look(group.key(0), found.promise)
             found = await self._held.read(reference(group.seat(0)), group.attempt, node)
         if found.bound_to and found.bound_to == node and calls.bound_by:
-            self._seats.tell_bound(group, 0, found.pod, node)
+            self._binds.post_bind(group, 0, found.pod, node)
             return KeptPromise(KeptKind.KEPT, node, bound_by=group.attempt)
         if found.promise is None or found.pod is None:
             kept = await promises.keep(group.key(0), group.chain)
             if kept.kind is not KeptKind.KEPT:
-                self._seats.undo(group, 0, found.pod, node)
+                self._binds.undo(group, 0, found.pod, node)
             return kept
         if calls.bound_by:
             return await self._give_up(group, promises, found.pod, node, _error(calls.bound_by))
@@ -285,9 +285,9 @@ class Keeping:
             await promises.agree(pod.key, promise)
         kept = await promises.keep(pod.key, group.chain)
         if kept.kind is KeptKind.KEPT and not calls.by_default:
-            self._seats.tell_bound(group, 0, pod, node)
+            self._binds.post_bind(group, 0, pod, node)
         elif kept.kind not in (KeptKind.KEPT, KeptKind.NOT_READY):
-            self._seats.undo(group, 0, pod, node)
+            self._binds.undo(group, 0, pod, node)
         return kept
 
     def _no_node(self, group: BindGroup, promise: Promise) -> PluginAnswer | None:
@@ -307,9 +307,9 @@ class Keeping:
         if found.pod is None or found.bound_to or found.promise is not None:
             kept = await promises.keep(pod.key, group.chain)
         if kept is not None and kept.kind is KeptKind.KEPT:  # a call whose answer was lost had bound it
-            self._seats.tell_bound(group, 0, pod, node)
+            self._binds.post_bind(group, 0, pod, node)
         else:
-            self._seats.undo(group, 0, pod, node)
+            self._binds.undo(group, 0, pod, node)
         return kept or _of_answer(answer)
 
 

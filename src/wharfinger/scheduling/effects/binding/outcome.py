@@ -68,7 +68,7 @@ class SendingLane:
     whole: bool = False
     """Whether all are in one transaction, or none."""
 
-    def has(self, seat: Seated) -> bool:
+    def has(self, seat: PendingBind) -> bool:
         """Whether the seat goes here."""
         return self.whole or (seat.alone is self.alone and bool(seat.rules) is self.in_order)
 
@@ -80,13 +80,13 @@ class SendingLane:
         """
         return self.in_order or self.alone
 
-    def parts(self, several: Iterable[Seated]) -> list[tuple[Seated, ...]]:
+    def parts(self, several: Iterable[PendingBind]) -> list[tuple[PendingBind, ...]]:
         """What goes into a transaction together, or not at all if only it fits.
 
         Seats on one node stay together, or follow each other: of two transactions that are out at once, the second
         would compare a version that the first rewrites.
         """
-        together: dict[object, list[Seated]] = {}
+        together: dict[object, list[PendingBind]] = {}
         for seat in several:
             part = 0 if self.whole else seat.number if self.in_order else seat.node
             together.setdefault(part, []).append(seat)
@@ -212,7 +212,7 @@ def identity(seat: Seat) -> PodIdentity:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seated:
+class PendingBind:
     """A seat whose pod is still to be bound, and what happened to it so far."""
 
     group: BindGroup
@@ -261,12 +261,12 @@ class Seated:
         """The node that is tried now."""
         return self.candidates[0]
 
-    def noted(self, *texts: str) -> Seated:
+    def noted(self, *texts: str) -> PendingBind:
         """With these for the explanation, each once."""
         new = tuple(text for text in texts if text not in self.notes)
         return replace(self, notes=(*self.notes, *new)) if new else self
 
-    def next_node(self, why: str) -> Seated:
+    def next_node(self, why: str) -> PendingBind:
         """On its next runner-up; without candidates where there is none."""
         seat = self.noted(f"{self.node}: {why}")
         return replace(seat, candidates=self.candidates[1:], tries=0, leaned=False)
@@ -317,7 +317,7 @@ def _needs(shapes: Sequence[Shape]) -> dict[str, int]:
     return {"pods": len(shapes), "compares": len(load.compares), "writes": len(load.writes), "size": load.size}
 
 
-def of_all(seat: Seated, verdict: NoRoom | Outcome) -> Outcome:
+def of_all(seat: PendingBind, verdict: NoRoom | Outcome) -> Outcome:
     """What a member's verdict means for its gang."""
     key = seat.found.pod.key
     match verdict:

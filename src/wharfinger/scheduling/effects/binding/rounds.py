@@ -54,7 +54,7 @@ from wharfinger.scheduling.effects.binding.outcome import (
     NoRoom,
     Outcome,
     Outcomes,
-    Seated,
+    PendingBind,
     SendingLane,
     Stamp,
     identity,
@@ -64,7 +64,15 @@ from wharfinger.scheduling.effects.binding.outcome import (
     rejected,
     too_much,
 )
-from wharfinger.scheduling.effects.binding.seat import Ask, BindProgress, Later, Seats, SendAgain, Sending, Step
+from wharfinger.scheduling.effects.binding.pending_binds import (
+    Ask,
+    BindProgress,
+    Later,
+    PendingBinds,
+    SendAgain,
+    Sending,
+    Step,
+)
 from wharfinger.scheduling.effects.binding.transaction import (
     Commit,
     Committer,
@@ -95,8 +103,8 @@ class Bindings:
         self._clock = core.process.clock
         self._utc_now = core.process.utc_now
         self._metrics = core.process.metrics
-        self._locks, self._seats = core.locks, Seats(core)
-        self._keeping = Keeping(core, self._seats)
+        self._locks, self._binds = core.locks, PendingBinds(core)
+        self._keeping = Keeping(core, self._binds)
 
     async def bind(self, request: BindInput) -> BindOutcome:
         """Bind the pod to the node chosen for it, or to a runner-up; or hold its room while plugins are to be called.
@@ -115,7 +123,7 @@ class Bindings:
     async def _bind(self, request: BindManyInput, policy: BindPolicy, calls: CallsMade | None = None) -> Outcomes:
         async with self._locks.hold(map(identity, request.seats)):
             group = BindGroup(request, policy, self._clock(), calls)
-            left, found = await self._seats.find(group)
+            left, found = await self._binds.find(group)
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
             left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
             side, pods = self._cache.upstream, list(map(group.key, range(len(request.seats))))
@@ -157,23 +165,23 @@ class Bindings:
             if seats:
                 now = await self._lane(group, lane, now, seats)
         if now.unknown:  # candidates and notes are kept
-            asked, outcomes = await self._seats.ask(group, {seat.number: seat for seat in now.unknown})
+            asked, outcomes = await self._binds.ask(group, {seat.number: seat for seat in now.unknown})
             now = replace(now, later=(*now.later, *asked), unknown=(), outcomes=now.outcomes | outcomes)
         return replace(now, later=tuple(sorted(now.later, key=lambda seat: seat.number))) if now.later else now
 
     async def _place_anew(self, group: BindGroup, now: BindProgress) -> BindProgress:
         """Seats for which there was no node, or no time; of the former etcd may show that they are bound after all."""
-        lost, outcomes = await self._seats.ask(group, {one.number: one for one in now.later if not one.candidates})
+        lost, outcomes = await self._binds.ask(group, {one.number: one for one in now.later if not one.candidates})
         for seat in (*lost, *(one for one in now.later if one.candidates)):
             reasons = (*seat.notes, LEANS) if seat.leaned else seat.notes
             why = f"no node was left for {seat.found.pod.key}: {'; '.join(reasons)}"
             if seat.candidates and self._is_late(group):
                 why = f"the bind took longer than {group.policy.patience:g} s: it is placed anew"
-            outcomes.update(self._seats.ended([seat], Contended(message=why)))
+            outcomes.update(self._binds.ended([seat], Contended(message=why)))
         return replace(now, outcomes=now.outcomes | outcomes, later=())
 
     async def _lane(
-        self, group: BindGroup, lane: SendingLane, now: BindProgress, seats: Sequence[Seated]
+        self, group: BindGroup, lane: SendingLane, now: BindProgress, seats: Sequence[PendingBind]
     ) -> BindProgress:
         """Send these seats under their locks, until each is bound, is put off or has its outcome."""
         looked_at = {name for seat in seats for name in seat.rules.looks_at}
@@ -202,7 +210,7 @@ class Bindings:
                 if lane.in_order and (sending.unseen or watched):
                     await self._cache.progress.wait_for(sending.now.revision, self._settings.catch_up)
                 queued = chain.from_iterable(sending.queue)
-                sending.stored.update(await self._seats.read_volumes(queued, sending.now.limits))
+                sending.stored.update(await self._binds.read_volumes(queued, sending.now.limits))
                 commits, rest = self._fill(sending)
                 if commits:
                     await self._send(sending, commits)
@@ -211,7 +219,7 @@ class Bindings:
             sending.stopped = True
             raise
 
-    def _fill(self, sending: Sending) -> tuple[list[Commit], list[Seated]]:
+    def _fill(self, sending: Sending) -> tuple[list[Commit], list[PendingBind]]:
         """The next transaction, and seats of a node that are not in it with the others: they follow it.
 
         Seats that are not bound now take another step. Nothing is awaited until the transaction is sent.
@@ -226,7 +234,7 @@ class Bindings:
             part = self._ready(sending, queue.popleft())
             part, rest = (part[:1], part[1:]) if lane.alone else (part, [])
             full, fitting = False, 0
-            for number, (seat, verdict) in enumerate(self._seats.verdicts(sending, stamp, part, surely)):
+            for number, (seat, verdict) in enumerate(self._binds.verdicts(sending, stamp, part, surely)):
                 if not isinstance(verdict, Commit):
                     sending.take(self._not_now(sending, part, seat, verdict))
                     if lane.whole:
@@ -250,20 +258,20 @@ class Bindings:
                 return commits, rest
         refusal = too_much([commit.shape for commit in commits], now.limits) if lane.whole else None
         if refusal is not None:
-            sending.take(self._seats.ended([commit.seat for commit in commits], refusal))
+            sending.take(self._binds.ended([commit.seat for commit in commits], refusal))
         return [] if refusal else commits, []
 
-    def _ready(self, sending: Sending, part: Sequence[Seated]) -> list[Seated]:
+    def _ready(self, sending: Sending, part: Sequence[PendingBind]) -> list[PendingBind]:
         """Those that are still to be bound, by the rules that they were put into this lane for; of a gang all or none.
 
         What came in between gives the whole gang up, and its next attempt places it anew.
         """
-        lane, ready, gone = sending.lane, list[Seated](), sending.now.outcomes.first_gone
+        lane, ready, gone = sending.lane, list[PendingBind](), sending.now.outcomes.first_gone
         if lane.whole and gone is not None:
-            sending.take(self._seats.ended(part, of_gang(f"{sending.group.key(gone)} is gone"), counted=False))
+            sending.take(self._binds.ended(part, of_gang(f"{sending.group.key(gone)} is gone"), counted=False))
             return []
         for seat in part:
-            fresh = self._seats.refreshed(seat)
+            fresh = self._binds.refreshed(seat)
             if fresh is None:
                 sending.take([Ask(seat)])
             elif not lane.whole and bool(fresh.rules) is not lane.in_order:
@@ -276,18 +284,18 @@ class Bindings:
         return ready
 
     def _not_now(
-        self, sending: Sending, part: Sequence[Seated], seat: Seated, verdict: NoRoom | Outcome
+        self, sending: Sending, part: Sequence[PendingBind], seat: PendingBind, verdict: NoRoom | Outcome
     ) -> Iterable[Step]:
         """What follows for a seat, or for its gang, that is not bound now."""
         waits = isinstance(verdict, NoRoom) and verdict.leans and sending.now.may_wait
         if sending.lane.whole:
-            return map(Later, part) if waits else self._seats.ended(part, of_all(seat, verdict))
+            return map(Later, part) if waits else self._binds.ended(part, of_all(seat, verdict))
         if not isinstance(verdict, NoRoom):
-            return self._seats.ended([seat], verdict)
+            return self._binds.ended([seat], verdict)
         sending.leaning |= waits
         return [Later(replace(seat, leaned=True)) if waits else self._next_node(seat, verdict.why)]
 
-    def _next_node(self, seat: Seated, why: str) -> Step:
+    def _next_node(self, seat: PendingBind, why: str) -> Step:
         """The seat goes to its next runner-up, in the next round."""
         self._cache.forget_unsent(seat.identity)  # its room there is free for others
         return Later(seat.next_node(why))
@@ -309,13 +317,13 @@ class Bindings:
         """The server takes less than configured."""
         seats = [commit.seat for commit in commits]
         if sending.lane.whole:
-            sending.take(self._seats.ended(seats, not_taken([commit.shape for commit in commits]), failed=True))
+            sending.take(self._binds.ended(seats, not_taken([commit.shape for commit in commits]), failed=True))
         elif len(seats) > 1:
             sending.now = replace(sending.now, limits=sending.now.limits.halved())
             sending.take(map(SendAgain, seats))
         else:
             outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
-            sending.take(self._seats.ended(seats, outcome))
+            sending.take(self._binds.ended(seats, outcome))
 
     def _bound(self, sending: Sending, commits: Sequence[Commit], revision: int) -> None:
         """Their transaction happened."""
@@ -333,7 +341,7 @@ class Bindings:
             else:
                 outcomes[seat.number] = Bound(node=node, revision=revision, notes=notes)
             if not seat.steps and not group.by_default:
-                self._seats.tell_bound(group, seat.number, commit.pod, node)
+                self._binds.post_bind(group, seat.number, commit.pod, node)
         sending.failed, sending.window = 0, sending.window * 2
         sending.now = replace(now, outcomes=now.outcomes | outcomes, promised=promised, revision=newest)
 
@@ -356,12 +364,12 @@ class Bindings:
         same = {moved.same_node.name: moved.same_node for moved in failures if moved.same_node is not None}
         sending.now = replace(sending.now, adopted={**sending.now.adopted, **same})
         steps: list[Step] = []
-        waiting: list[tuple[Seated, MovedKeys]] = []
+        waiting: list[tuple[PendingBind, MovedKeys]] = []
         for commit, moved in zip(transaction.commits, failures, strict=True):
-            seat: Seated | Outcome = commit.seat
+            seat: PendingBind | Outcome = commit.seat
             if "pod" in moved.what:
-                seat = self._seats.resolve(sending.group, commit.seat.number, moved.pod, commit.seat)
-            if not isinstance(seat, Seated):
+                seat = self._binds.resolve(sending.group, commit.seat.number, moved.pod, commit.seat)
+            if not isinstance(seat, PendingBind):
                 steps.append(Done(commit.seat.number, seat))
                 continue
             seat = seat.noted(*moved.adopted_notes)
@@ -387,9 +395,9 @@ class Bindings:
             why = "a node is gone"
         elif caught_up and any(seat.tries >= tries for seat in seats):
             why = CHANGED.format(tries=tries)
-        sending.take(self._seats.ended(seats, of_gang(why)) if why else map(SendAgain, seats))
+        sending.take(self._binds.ended(seats, of_gang(why)) if why else map(SendAgain, seats))
 
-    def _tried(self, sending: Sending, seat: Seated, moved: MovedKeys, *, caught_up: bool) -> Step:
+    def _tried(self, sending: Sending, seat: PendingBind, moved: MovedKeys, *, caught_up: bool) -> Step:
         """Whether a seat is sent once more in this lane, or where it goes."""
         lane, tries = sending.lane, self._settings.tries
         if caught_up and moved.needed(seat):

@@ -47,7 +47,7 @@ from wharfinger.process.transactions import Shape
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding import across_nodes, volumes
 from wharfinger.scheduling.effects.binding.eligibility import PodAnswer
-from wharfinger.scheduling.effects.binding.outcome import Seated, Stamp
+from wharfinger.scheduling.effects.binding.outcome import PendingBind, Stamp
 from wharfinger.scheduling.effects.binding.right_to_bind import NOT_HELD
 from wharfinger.scheduling.model.promises import Promise
 from wharfinger.scheduling.state.cache.cache import Cache
@@ -77,7 +77,7 @@ PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 class Commit:
     """A bind as it is sent: everything it compares was known at one moment."""
 
-    seat: Seated
+    seat: PendingBind
     node: Node
     conditions: tuple[Condition, ...]
     """The pod's first, then the node's."""
@@ -91,7 +91,14 @@ class Commit:
 
     @classmethod
     def of(
-        cls, seat: Seated, node: Node, known: Cache, stamp: Stamp, *, tenancy: Sequence[Compare] = (), pods: int = 0
+        cls,
+        seat: PendingBind,
+        node: Node,
+        known: Cache,
+        stamp: Stamp,
+        *,
+        tenancy: Sequence[Compare] = (),
+        pods: int = 0,
     ) -> Commit:
         """The bind of a verified seat, as of now.
 
@@ -150,7 +157,7 @@ class Commit:
         return Shape(tuple(compares), (*(write.key for write in self.writes), *self.versions), size + VERSIONS)
 
 
-def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> list[Operation]:
+def _writes(seat: PendingBind, node: Node, stamp: Stamp, promise: Promise | None) -> list[Operation]:
     pod, key, format_ = seat.found.pod, seat.found.pod.key, seat.found.format
     made = {"node": node.name, "create_revision": pod.create_revision, "attempt": stamp.attempt, "time": stamp.time}
     # A pod that cannot be written bound is refused before any plugin is called for it.
@@ -172,7 +179,7 @@ def _writes(seat: Seated, node: Node, stamp: Stamp, promise: Promise | None) -> 
     return writes
 
 
-def _promise(seat: Seated, stamp: Stamp, pods: int) -> Promise:
+def _promise(seat: PendingBind, stamp: Stamp, pods: int) -> Promise:
     """What is promised to the Kubernetes API; not ready while volumes or plugins are waited for."""
     state = state_of(seat.found.raw)
     promise = Promise(state.uid, state.revision, seat.node, stamp.attempt, since=stamp.time, together=pods)
@@ -189,7 +196,7 @@ def _promise(seat: Seated, stamp: Stamp, pods: int) -> Promise:
     )
 
 
-def _calls(seat: Seated) -> tuple[str, ...]:
+def _calls(seat: PendingBind) -> tuple[str, ...]:
     """The calls that are due first, `PreBind/<plugin>`: for people who ask what the room is held for."""
     return tuple(f"{step.point}/{step.plugin}" for step in seat.steps)
 
@@ -275,7 +282,7 @@ class MovedKeys:
         """For the explanation: what the watch has shown since."""
         return "caught up with the node" if set(self.what) <= {"pod", "node"} else "caught up with another bind"
 
-    def needed(self, seat: Seated) -> int:
+    def needed(self, seat: PendingBind) -> int:
         """What the watch must have shown before the seat is worth trying again: what moved for it alone; 0 = nothing.
 
         Only the watch can show what a change means for the decision, unless it is adopted.

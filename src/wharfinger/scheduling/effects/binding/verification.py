@@ -281,7 +281,7 @@ def steps_due(
     return tuple(due) if status.ok else _refusal(status, "Bind")
 
 
-def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+def post_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
     """PostBind: the pod is bound whatever a plugin makes of it."""
     try:
         profile.post_bind(state, pod, node_name)

@@ -161,7 +161,7 @@ class Overlay:
         return self._room is None or self._room.take(sum(size(one.pod + one.node) + 60 for one in named))
 
 
-def untold(cache: Cache, computation: Computation) -> None:
+def report_again(cache: Cache, computation: Computation) -> None:
     """The decision is not recorded, because it failed: the next one tells what it told, where that is still so."""
     if not (computation.begun or computation.ended or computation.lost):
         return
@@ -170,7 +170,7 @@ def untold(cache: Cache, computation: Computation) -> None:
     true = [text for text, (identity, node) in changes.items() if assumed.get(identity, "") == node]
     begun = [text for text in true if text in computation.begun]
     ended = [text for text in true if text in computation.ended]
-    cache.overlay_changes.untold(computation.number, begun, ended, computation.lost)
+    cache.overlay_changes.report_again(computation.number, begun, ended, computation.lost)
 
 
 # --- a lone decision ------------------------------------------------------------------------------

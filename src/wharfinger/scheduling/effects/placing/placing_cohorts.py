@@ -42,7 +42,7 @@ from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.groups import COHORT, Chosen, Denied
 from wharfinger.scheduling.effects.placing.deciding import Decider
 from wharfinger.scheduling.effects.placing.extenders import left_to_an_own_attempt
-from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, untold
+from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, report_again
 from wharfinger.scheduling.state.queue.waiting import PodClass, pod_class
 
 PATIENCE = 1.0
@@ -235,7 +235,7 @@ class CohortDecision:
             cache.forget_unsent(identity)
         made = [stretch.computation for stretch in self._stretches]
         for computation in reversed(made if self._stretch is None else [*made, self._stretch.computation]):
-            untold(cache, computation)
+            report_again(cache, computation)
 
     # --- one pod ------------------------------------------------------------------------------
 

@@ -69,7 +69,7 @@ class LonePlacements:
         try:
             answer = decider.conclude(pod, profile, evaluation, LONE)
         except Exception:  # a plugin failed: nobody records this decision
-            payload.untold(core.pool.cache, computation)
+            payload.report_again(core.pool.cache, computation)
             raise
         if isinstance(answer, Denied):
             return self._refused(pod, answer, computation)

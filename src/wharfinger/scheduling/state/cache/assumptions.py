@@ -105,7 +105,7 @@ class OverlayChanges:
                 del self._told[next(iter(self._told))]
         return tuple(lost)
 
-    def untold(self, number: int, begun: Iterable[str], ended: Iterable[str], lost: Iterable[str]) -> None:
+    def report_again(self, number: int, begun: Iterable[str], ended: Iterable[str], lost: Iterable[str]) -> None:
         """Tell these again, before the others: the decision that told them is not recorded. What came later counts."""
         self._told.pop(number, None)
         told = {identity: node or None for identity, node in map(parsed_change, (*begun, *ended))}

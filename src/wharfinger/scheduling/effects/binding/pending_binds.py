@@ -43,7 +43,7 @@ from wharfinger.scheduling.effects.binding.outcome import (
     NoRoom,
     Outcome,
     Outcomes,
-    Seated,
+    PendingBind,
     SendingLane,
     Stamp,
     identity,
@@ -51,7 +51,7 @@ from wharfinger.scheduling.effects.binding.outcome import (
     rejected,
 )
 from wharfinger.scheduling.effects.binding.transaction import Commit
-from wharfinger.scheduling.effects.binding.verification import LEANS, ask_to_bind, tell_bound
+from wharfinger.scheduling.effects.binding.verification import LEANS, ask_to_bind, post_bind
 from wharfinger.scheduling.effects.binding.volumes import NO_VOLUMES
 from wharfinger.scheduling.effects.placing.extenders import ALONE
 from wharfinger.scheduling.model.promises import Promise
@@ -62,19 +62,19 @@ Verdict = Commit | NoRoom | Outcome
 class SendAgain(NamedTuple):
     """A seat is sent next."""
 
-    seat: Seated
+    seat: PendingBind
 
 
 class Later(NamedTuple):
     """It goes in the next round: alone, on another node, or behind those that it relies on."""
 
-    seat: Seated
+    seat: PendingBind
 
 
 class Ask(NamedTuple):
     """Etcd has to be asked about its pod."""
 
-    seat: Seated
+    seat: PendingBind
 
 
 Step = Done | SendAgain | Later | Ask
@@ -86,9 +86,9 @@ class BindProgress:
 
     outcomes: Outcomes
     limits: Limits
-    later: tuple[Seated, ...] = ()
+    later: tuple[PendingBind, ...] = ()
     """Seats that are left for the next round; those without candidates for none."""
-    unknown: tuple[Seated, ...] = ()
+    unknown: tuple[PendingBind, ...] = ()
     """Seats about whose pods etcd has to be asked."""
     adopted: Mapping[str, Node] = field(default_factory=dict)
     """Nodes at newer revisions that mean the same (heart-beats), by name."""
@@ -126,7 +126,7 @@ class Sending:
     group: BindGroup
     lane: SendingLane
     now: BindProgress
-    queue: deque[tuple[Seated, ...]]
+    queue: deque[tuple[PendingBind, ...]]
     """Seats that are left in this lane, in parts."""
     unseen: bool
     """Whether only the watch shows the versions that the last transaction left."""
@@ -150,7 +150,7 @@ class Sending:
             self.queue.extendleft(reversed(again))
 
 
-class Seats:
+class PendingBinds:
     """Finds and verifies the seats of one worker's binds."""
 
     def __init__(self, core: Core) -> None:
@@ -165,30 +165,30 @@ class Seats:
 
     # --- the pod ------------------------------------------------------------------------------
 
-    async def find(self, group: BindGroup) -> tuple[list[Seated], dict[int, Outcome]]:
+    async def find(self, group: BindGroup) -> tuple[list[PendingBind], dict[int, Outcome]]:
         """All seats, with their pods as the watch showed them, or as etcd has them where the watch is not enough.
 
         So it is where an earlier transaction may have bound the pod already: were it assumed anew then, the seat that
         it perhaps has would seem free.
         """
-        left: list[Seated] = []
-        unknown: dict[int, Seated | None] = {}
+        left: list[PendingBind] = []
+        unknown: dict[int, PendingBind | None] = {}
         for number, seat in enumerate(group.request.seats):
             found = self._eligibility.from_cache(reference(seat))
             known = found is not None and not self._cache.is_sent(found.pod.identity) and not group.binder
-            seated = self._with_pod(group, number, found) if found is not None and known else None
-            if seated is None:
+            bind = self._with_pod(group, number, found) if found is not None and known else None
+            if bind is None:
                 unknown[number] = None
             else:
-                left.append(seated)
+                left.append(bind)
         if not unknown:
             return left, {}
         seats, outcomes = await self.ask(group, unknown)
-        return sorted([*left, *seats], key=lambda seated: seated.number), outcomes
+        return sorted([*left, *seats], key=lambda bind: bind.number), outcomes
 
     async def ask(
-        self, group: BindGroup, unknown: Mapping[int, Seated | None]
-    ) -> tuple[list[Seated], dict[int, Outcome]]:
+        self, group: BindGroup, unknown: Mapping[int, PendingBind | None]
+    ) -> tuple[list[PendingBind], dict[int, Outcome]]:
         """Read these pods, by the numbers of their seats, which may be known: those that are still to be bound.
 
         Raises `StoreError`, once all reads have ended: one that went on would act on a pod that the retry of this bind
@@ -200,13 +200,13 @@ class Seats:
             for (number, known), answer in zip(unknown.items(), answers, strict=True)
         }
         return (
-            [one for one in found.values() if isinstance(one, Seated)],
-            {number: one for number, one in found.items() if not isinstance(one, Seated)},
+            [one for one in found.values() if isinstance(one, PendingBind)],
+            {number: one for number, one in found.items() if not isinstance(one, PendingBind)},
         )
 
     def resolve(
-        self, group: BindGroup, number: int, answer: PodAnswer, known: Seated | None = None
-    ) -> Seated | Outcome:
+        self, group: BindGroup, number: int, answer: PodAnswer, known: PendingBind | None = None
+    ) -> PendingBind | Outcome:
         """The seat by what etcd holds of its pod; or its outcome: bound by this very chain, or gone."""
         seat, revision = group.seat(number), answer.revision
         found = self._eligibility.of_stored(reference(seat), answer.kv, revision, answer.bound_by)
@@ -219,7 +219,7 @@ class Seats:
         by_plugin = bool(group.binder) and group.calls is not None and found.node == group.calls.node
         if found.reason == "bound" and (by_chain or by_plugin):
             if self._cache.upstream is None and group.binder:  # PostBind, once: this bind ends the plugin's
-                self.tell_bound(group, number, None, found.node or "")
+                self.post_bind(group, number, None, found.node or "")
             # Where an earlier transaction only held the room, this attempt binds the pod.
             before = () if group.calls is not None and self._cache.upstream else ("committed by an earlier try",)
             notes = (f"bound by plugin {group.binder}",) if group.binder else before
@@ -228,7 +228,7 @@ class Seats:
         self.undo(group, number, pod, group.calls.node if group.calls and pod is None else seat.node)
         return found
 
-    def _with_pod(self, group: BindGroup, number: int, found: StoredPod) -> Seated | None:
+    def _with_pod(self, group: BindGroup, number: int, found: StoredPod) -> PendingBind | None:
         """None where this worker has no profile for the pod."""
         calls, seat, pod = group.calls, group.seat(number), found.pod
         profile = self._profiles.get(pod.scheduler_name)
@@ -237,7 +237,7 @@ class Seats:
         others = seat.others if self._runners_up and group.policy.runners_up else ()
         # Plugins that were called have prepared one node, so no other one will do.
         candidates = (seat.node, *(name for name in others if name != seat.node)) if calls is None else (calls.node,)
-        return Seated(
+        return PendingBind(
             group=group,
             number=number,
             candidates=candidates,
@@ -248,28 +248,28 @@ class Seats:
             alone=group.policy.holds,
         )
 
-    def refreshed(self, seated: Seated) -> Seated | None:
+    def refreshed(self, bind: PendingBind) -> PendingBind | None:
         """With the pod as the watch shows it now, if that is newer; None when etcd has to be asked about it."""
-        known, before = self._eligibility.from_cache(reference(seated.seat)), seated.found
+        known, before = self._eligibility.from_cache(reference(bind.seat)), bind.found
         if known is not None and known.pod.mod_revision >= before.pod.mod_revision:
-            return self._taking(seated, known)
+            return self._taking(bind, known)
         seen = self._cache.progress.revision >= max(before.read_at, before.pod.mod_revision)
-        if seen or self._eligibility.verdict(reference(seated.seat), before.pod) is not None:
+        if seen or self._eligibility.verdict(reference(bind.seat), before.pod) is not None:
             return None
-        return self._taking(seated, before)  # the watch has not shown yet what was read
+        return self._taking(bind, before)  # the watch has not shown yet what was read
 
-    def _taking(self, seated: Seated, found: StoredPod) -> Seated:
+    def _taking(self, bind: PendingBind, found: StoredPod) -> PendingBind:
         """With the pod as it is now, and its rules."""
-        rules = across_nodes.rules_of(found.pod, seated.profile, self._cache.surroundings)
-        if found.pod is seated.found.pod and rules == seated.rules:
-            return seated
-        return replace(seated, found=found, rules=rules)
+        rules = across_nodes.rules_of(found.pod, bind.profile, self._cache.surroundings)
+        if found.pod is bind.found.pod and rules == bind.rules:
+            return bind
+        return replace(bind, found=found, rules=rules)
 
     # --- its verdict --------------------------------------------------------------------------
 
     def verdicts(
-        self, sending: Sending, stamp: Stamp, seats: Sequence[Seated], surely: Snapshot | None = None
-    ) -> Iterator[tuple[Seated, Verdict]]:
+        self, sending: Sending, stamp: Stamp, seats: Sequence[PendingBind], surely: Snapshot | None = None
+    ) -> Iterator[tuple[PendingBind, Verdict]]:
         """Whether each of these seats may be bound to its node: after what is sure, or with all that are assumed there.
 
         Of several on one node that do not all fit, the first ones do.
@@ -287,7 +287,7 @@ class Seats:
             yield seat, why or self._commit(sending, stamp, seat, len(together))
 
     def _fits(
-        self, sending: Sending, seat: Seated, surely: Snapshot | None, together: Collection[PodIdentity] = ()
+        self, sending: Sending, seat: PendingBind, surely: Snapshot | None, together: Collection[PodIdentity] = ()
     ) -> NoRoom | Failed | None:
         """Why the pod must not be bound there; None when it may: then it counts there.
 
@@ -310,22 +310,22 @@ class Seats:
         self._cache.assume_there(pod, node)  # those that are verified next see it
         return None
 
-    def _outside(self, group: BindGroup, seat: Seated) -> NoRoom | None:
+    def _outside(self, group: BindGroup, seat: PendingBind) -> NoRoom | None:
         """Whether the node is not in the gang's domain any more."""
         node, domain = self._cache.nodes.get(seat.node), group.request.domain
         outside = node is not None and any(node.labels.get(key) != value for key, value in terms_of(domain))
         return NoRoom(f"the node is not in {domain} any more") if outside else None
 
-    async def read_volumes(self, seats: Iterable[Seated], limits: Limits) -> Mapping[str, KeyValue]:
+    async def read_volumes(self, seats: Iterable[PendingBind], limits: Limits) -> Mapping[str, KeyValue]:
         """The volumes and claims that binds of these seats would write. Raises `StoreError`."""
-        binds = [(seated.found.pod, seated.node) for seated in seats if seated.found.pod.claims]
+        binds = [(bind.found.pod, bind.node) for bind in seats if bind.found.pod.claims]
         return await volumes.read(self._store, self._cache, binds, limits) if binds else {}
 
-    def _commit(self, sending: Sending, stamp: Stamp, seated: Seated, pods: int) -> Commit | Outcome:
+    def _commit(self, sending: Sending, stamp: Stamp, bind: PendingBind, pods: int) -> Commit | Outcome:
         """The commit of a seat that fits, unless plugins refuse it or it cannot be written as it would be bound."""
-        group, pod, node = sending.group, seated.found.pod, self._cache.nodes[seated.node]
+        group, pod, node = sending.group, bind.found.pod, self._cache.nodes[bind.node]
         try:
-            steps = ask_to_bind(seated.profile, group.state(seated.number), pod, node.name, group.calls or NO_CALLS)
+            steps = ask_to_bind(bind.profile, group.state(bind.number), pod, node.name, group.calls or NO_CALLS)
         except PluginError as error:
             return Failed(error)
         if isinstance(steps, Status):
@@ -335,27 +335,27 @@ class Seats:
         needed = volumes.checked(pod, node.name, self._cache, sending.stored) if pod.claims else NO_VOLUMES
         if isinstance(needed, Status):
             return rejected(needed.plugin, needed.message)
-        if steps != seated.steps or needed is not seated.volumes:
-            seated = replace(seated, steps=steps, volumes=needed)
+        if steps != bind.steps or needed is not bind.volumes:
+            bind = replace(bind, steps=steps, volumes=needed)
         adopted = sending.now.adopted.get(node.name)
         if adopted is not None and adopted == node and adopted.mod_revision > node.mod_revision:
             node = adopted
         tenancy = self._eligibility.tenancy(pod)
         try:
-            return Commit.of(seated, node, self._cache, stamp, tenancy=tenancy, pods=pods)
+            return Commit.of(bind, node, self._cache, stamp, tenancy=tenancy, pods=pods)
         except InvalidObject as error:
             return rejected(BINDER, f"pod cannot be written bound: {error}")
 
     # --- the end ------------------------------------------------------------------------------
 
-    def give_up(self, seated: Seated) -> None:
+    def give_up(self, bind: PendingBind) -> None:
         """No transaction of it is out, and its seat is free again."""
-        self._cache.forget(seated.identity)
-        if not seated.hold:  # else a late try of this bind may happen until the record is gone (`after_commit`)
-            self.undo(seated.group, seated.number, seated.found.pod, seated.seat.node)
+        self._cache.forget(bind.identity)
+        if not bind.hold:  # else a late try of this bind may happen until the record is gone (`after_commit`)
+            self.undo(bind.group, bind.number, bind.found.pod, bind.seat.node)
 
     def ended(
-        self, seats: Sequence[Seated], outcome: Outcome, *, failed: bool = False, counted: bool = True
+        self, seats: Sequence[PendingBind], outcome: Outcome, *, failed: bool = False, counted: bool = True
     ) -> list[Done]:
         """Give a seat, or all of a gang, up with that outcome, and count it.
 
@@ -378,12 +378,12 @@ class Seats:
         if profile is not None:
             profile.unreserve(group.state(number), pod or self._known(group, number), node)
 
-    def tell_bound(self, group: BindGroup, number: int, pod: Pod | None, node: str) -> None:
+    def post_bind(self, group: BindGroup, number: int, pod: Pod | None, node: str) -> None:
         """PostBind, and the metric. `pod`: None where it is not known how it is now."""
         computation = group.computation(number)
         profile = self._profiles.get(pod.scheduler_name if pod is not None else computation.profile_name)
         if profile is not None:
-            tell_bound(profile, group.state(number), pod or self._known(group, number), node)
+            post_bind(profile, group.state(number), pod or self._known(group, number), node)
             self._tally.bound(profile.name, computation, self._clock() - group.began, 1)
 
     def _known(self, group: BindGroup, number: int) -> Pod:
