@@ -40,7 +40,7 @@ A = TypeVar("A")
 P = TypeVar("P")
 
 
-class Seeing(Protocol):
+class WithSeen(Protocol):
     """The answer of an activity: also what it has seen of etcd."""
 
     @property
@@ -48,7 +48,7 @@ class Seeing(Protocol):
         """The revisions of the streams."""
 
 
-class Ended(Protocol):
+class WithOutcome(Protocol):
     """The result of a run."""
 
     @property
@@ -56,8 +56,8 @@ class Ended(Protocol):
         """How it ended."""
 
 
-R = TypeVar("R", bound=Seeing)
-E = TypeVar("E", bound=Ended)
+R = TypeVar("R", bound=WithSeen)
+E = TypeVar("E", bound=WithOutcome)
 
 
 class PlacementRun:
