@@ -10,8 +10,8 @@
             ...
 
 A plugin becomes one by defining `pre_bind` or `bind` with `async def` and a fourth argument, the call. Such a method
-may do I/O and may wait. It is called in an activity of its own, while the room is held, and again after a crash.
-`CalledPlugins` has those of a profile, and `scheduling.effects.binding.calling` calls them.
+may do I/O and may wait. It is called in an activity of its own, while the pod's place on the node is held, and again
+after a crash. `CalledPlugins` has those of a profile, and `scheduling.effects.binding.calling` calls them.
 """
 
 from __future__ import annotations

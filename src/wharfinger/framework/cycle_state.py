@@ -1,4 +1,4 @@
-"""What the plugins of one decision tell each other and themselves.
+"""What the plugins of one decision keep for later extension points, their own and each other's.
 
 A state belongs to one pod and one attempt. What must reach PreBind, Bind and PostBind, which may run on another
 worker, is carried: plain JSON, at most 1 KiB a plugin.

@@ -2,7 +2,7 @@
 
 Between two decisions a few rows change. Whatever is derived row by row (how many pods match a selector, which filter
 refuses) is kept from one decision to the next, and only rows with another stamp are derived anew. Any snapshot will
-do, older ones and branches too: stamps tell what differs. Values are copied before they are changed, so what was
+do, older ones and branches too: stamps show what differs. Values are copied before they are changed, so what was
 handed out earlier stays true.
 """
 

@@ -114,6 +114,7 @@ class Scorer:
             scores = Scores(ALL_ROWS, table.ranked, self._order)  # no other plugin scores; refused nodes are marked
         else:
             sums = table.ranked[rows]
+            # By a slice it is the kept table itself, which later decisions read; picking rows has copied already.
             scores = Scores(rows, sums.copy() if isinstance(rows, slice) else sums, self._order)
         _add_local(scores, table, state, pod, snapshot)
         for step in others:
@@ -272,6 +273,7 @@ def owned(names: NodeNames, members: Iterable[str], me: str) -> BoolColumn:
     for member in members:
         if member != me:
             weights = _weights(names, member)
+            # Equal weights go by name: two owners would contend for the node, and without one no worker prefers it.
             owner &= (mine > weights) | ((mine == weights) & (me < member))
     return owner
 

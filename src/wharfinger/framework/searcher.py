@@ -1,8 +1,8 @@
 """Which nodes are feasible: PreFilter, then Filter, over all nodes of a snapshot.
 
 Filters are looked at in profile order and a node counts under the plugin that refused it first. What later filters
-say of a node already refused is computed on request (`evaluation`), not here. Nodes where preemption has made
-room for other pods must do twice: with those pods, and without them. `FailedSearch` is what PostFilter plugins get.
+say of a node already refused is computed on request (`evaluation`), not here. `FailedSearch` is what PostFilter
+plugins get.
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ class Searcher:
             status = self._one(pod, snapshot, row, with_pods(here, others), skipped)
             if not status.ok:
                 return status
+        # The nominated pods may never come, so a pod must not fit only because of them, as by affinity to them.
         return self._one(pod, snapshot, row, here, skipped or frozenset())
 
     def looks_at_one_node(self, state: CycleState) -> bool:
@@ -223,6 +224,7 @@ class Searcher:
         snapshot = search.snapshot
         own = snapshot.index.get(pod.nominated_node_name) if pod.nominated_node_name else None
         declined = own is not None and verdicts is not None and refuses(verdicts, pod.nominated_node_name)
+        # Room was made there by evicting pods: on any other node the pod would waste that.
         if own is not None and not declined and (search.alive is None or search.alive[own]):
             search.alive = np.zeros(len(snapshot), dtype=np.bool_)
             search.alive[own] = True

@@ -1,6 +1,6 @@
 """How long each extension point takes, measured where a worker decides and binds for real.
 
-A profile that nobody measures (simulations, explanations) makes no call of a clock. The names of points and statuses
+A profile that is not measured (simulations, explanations) calls no clock. The names of points and statuses
 are kube-scheduler's, because its metric has them (`telemetry.PointDurations`).
 """
 

@@ -112,7 +112,7 @@ def complete(
     settings: SchedulerConfiguration,
     problems: list[Problem],
 ) -> CompletedProfile:
-    """The completed profile, or what can be told of it; what is wrong is added to `problems`.
+    """The completed profile, as far as it can be completed; what is wrong is added to `problems`.
 
     `settings`: the whole configuration, for what its profiles share.
     """

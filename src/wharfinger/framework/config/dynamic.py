@@ -96,7 +96,7 @@ class CohortValue(Value):
 
 
 class LogValue(Value):
-    """How much a worker says."""
+    """How much a worker logs."""
 
     kind = "log"
     level: Literal["debug", "info", "warning", "error"]
@@ -121,7 +121,7 @@ def read_value(model: type[V], written: Any) -> V:
 
 
 def well_formed_profiles(written: Mapping[str, Any]) -> ProfileValue:
-    """What is well-formed of a value that `read_value` refuses, perhaps no profile: to tell what else is wrong."""
+    """What is well-formed of a value that `read_value` refuses, perhaps no profile: for finding what else is wrong."""
     rest, _ = understood(written, _AnyProfiles)
     return ProfileValue.model_construct(profiles=rest.profiles)
 

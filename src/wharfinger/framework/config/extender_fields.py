@@ -102,7 +102,7 @@ class ExtenderConfiguration(ConfigPart):
     enable_https: Boolean = Field(default=False, alias="enableHTTPS")
     """Whether it is called by TLS."""
     tls_config: ExtenderTLSConfig | None = None
-    """Whom to trust, and who we are. Absent: the system's authorities, and nobody."""
+    """Which authorities are trusted, and our certificate. Absent: the system's authorities, and no certificate."""
     http_timeout: Duration = 0
     """For one call; 0 = 5s."""
     node_cache_capable: Boolean = False

@@ -235,6 +235,6 @@ def _drop(root: dict[str, Any], location: tuple[int | str, ...]) -> None:
         inside, key = innermost
         del inside[key]
         return
-    # A default that was not written is wrong beside what was. Only the profiles have more to tell.
+    # A default that was not written is wrong beside what was. Only the profiles may contain more that is wrong.
     for key in [key for key in root if key != "profiles"] or list(root):
         del root[key]

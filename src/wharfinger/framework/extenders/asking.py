@@ -70,6 +70,7 @@ async def ask(
     failure = chain.missing()
     if failure is not None:
         return failure
+    # One after the other: each is sent only the nodes that those before it left, as extenders are written to expect.
     for extender in chain.filters():
         if not chain.left:
             break

@@ -1,7 +1,7 @@
 """One call to an extender: a POST, its time, its size, and what went wrong in words that are safe to log.
 
 Connections are kept open and shared by all extenders of a process. A redirect is not followed: its target was not
-configured, and may be anybody. A call is sent once more only where a connection that was kept open turns out to be
+configured, and may be any server. A call is sent once more only where a connection that was kept open turns out to be
 closed; one that binds a pod never is.
 
 Unlike kube-scheduler, `enableHTTPS` without an authority does not switch verification off: the system's authorities
@@ -76,6 +76,7 @@ class ExtenderCalls:
         except ConfigurationError as error:
             return CallFailed(str(error))
         except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+            # Certificates are rotated in place: what was read may be outdated before it is due to be read again.
             if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
                 trust.forget()
             return CallFailed(_explained(error, url, extender.timeout))

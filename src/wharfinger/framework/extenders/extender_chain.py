@@ -153,7 +153,7 @@ class PreemptionChain:
         self.candidates: tuple[CandidateVictims, ...] = question.candidates
         """Those that are left; the next extender is sent them."""
         self.error = ""
-        """Why nobody is evicted; no further extender is called then."""
+        """Why no pod is evicted; no further extender is called then."""
 
     def callees(self) -> Sequence[Extender]:
         """Those to be called, in order; no further one once `candidates` is empty or there is an `error`."""
@@ -176,7 +176,7 @@ class PreemptionChain:
         self.candidates = tuple(found)
 
     def failed(self, extender: Extender, message: str) -> None:
-        """A call failed, or its answer made no sense: nobody is evicted unless the extender may be ignored."""
+        """A call failed, or its answer made no sense: no pod is evicted unless the extender may be ignored."""
         if not extender.ignorable:
             self.error = message
 

@@ -121,7 +121,7 @@ class PreemptionVerdicts:
 
     candidates: tuple[CandidateVictims, ...]
     error: str = ""
-    """Why nobody is evicted: an extender failed that may not be ignored. Empty for none."""
+    """Why no pod is evicted: an extender failed that may not be ignored. Empty for none."""
 
 
 def numbers_in(bitmap: int) -> Iterator[int]:

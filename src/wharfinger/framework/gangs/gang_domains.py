@@ -94,6 +94,8 @@ def domains_for(engine: Engine) -> Where:
     room = _Room(found.codes, len(found.values), wanted.required)
     free = room.sums(_capacity(snapshot, least))
     likes = _likes(engine, found.codes, len(free))
+    # `free` may be too low, because NodeResourcesFit may ignore some of the resources. A domain that fits holds at
+    # least what is required, and a bound that is too low would end the tries before a better domain.
     holds = np.clip(free, wanted.required, len(wanted.members)).astype(np.int64)
     packs = any(_FIT in engine.profile.at.get(point, ()) for point in ("filter", "score"))
     packing = Packing(snapshot, found.codes, len(free), wanted.members, packs=packs)
@@ -253,6 +255,7 @@ class Packing:
         offered = np.zeros_like(counts)
         for one in self._resources:
             there = one.capacity > 0
+            # Whichever members are placed there, they request no more than the largest ones.
             use = np.minimum(one.used + one.largest[counts], one.capacity)
             points += np.where(there, _ALL_POINTS * use // np.maximum(one.capacity, 1), 0)
             offered += there

@@ -120,6 +120,7 @@ class _Try:
     def __init__(self, engine: Engine, where: Domain | None, start: int = 0, *, evictor: int | None = None) -> None:
         """`evictor`: the priority below which pods are evicted; None = no pod is."""
         self._profile, self._wanted = engine.profile, engine.wanted
+        # A preferred node must not cost other victims: preference is for nodes that are nearly as good.
         self._preference = engine.preference if evictor is None else None
         self._timed = engine.timed
         self.snapshot = engine.snapshot
@@ -143,6 +144,7 @@ class _Try:
             self._decide(pod)
 
     def _decide(self, pod: Pod) -> None:
+        # Evicted for the gang are only pods that every member may evict, so each asks with the least priority of all.
         asks = pod if self._evictor is None else replace(pod, priority=self._evictor)
         start = self.start
         evaluation = self._profile.evaluate(

@@ -57,6 +57,7 @@ class DefaultPreemption(PostFilter, QueueingHints):
         reason = ineligible(pod, trial)
         if reason:
             return _refused(reason)
+        # Victims are not chosen anew: extenders agreed to these, and perhaps to no others.
         if trial.turn.answer is not None:
             return _chosen_by_extenders(trial.turn.answer, pod, trial.snapshot)
         rows = _from_somewhere(trial.resolvable(), pod)
@@ -73,6 +74,7 @@ class DefaultPreemption(PostFilter, QueueingHints):
                 continue
             candidates[row] = entry[0]
             peaceful = peaceful or entry[0][0] == 0
+            # While every candidate violates a budget, the nodes that are left may still have one that violates none.
             if peaceful and len(candidates) >= wanted:
                 break
         if not candidates:
@@ -268,6 +270,7 @@ def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets
     protected, others = _by_protection(lower, budgets)
     victims: list[Pod] = []
     violations = 0
+    # Those that come back first are the likeliest to stay: a violated budget costs more than any other eviction.
     for group in (protected, others):
         for other in group:
             fuller = room.with_pod(other)

@@ -156,6 +156,7 @@ def _refused_domains(
     if highest <= allowed:
         return None  # whatever the smallest count is
     domains = nodes.domains(snapshot, constraint.topology_key)
+    # With fewer domains than minDomains, kube-scheduler takes the smallest count for 0, so that new domains are used.
     if len(domains) >= constraint.min_domains:
         allowed += int(sums.take(domains).min())
     return sums > allowed if highest > allowed else None

@@ -258,7 +258,7 @@ def charge(quotas: Iterable[Quota], kind: str, obj: Mapping[str, Any]) -> NotMad
 
 
 def _balance(one: Quota, usage: Amounts, over: Iterable[str]) -> str:
-    told = {"requested": usage.__getitem__, "used": one.used, "limited": one.hard.__getitem__}
+    parts = {"requested": usage.__getitem__, "used": one.used, "limited": one.hard.__getitem__}
     return ", ".join(
-        f"{what}: {','.join(f'{name}={shown(name, amount(name))}' for name in over)}" for what, amount in told.items()
+        f"{what}: {','.join(f'{name}={shown(name, amount(name))}' for name in over)}" for what, amount in parts.items()
     )

@@ -55,16 +55,16 @@ def capacity(
     found = supposed(
         files, namespace, connection, live=live, live_without_nodes=True, recursive=recursive, validate=validate
     )
-    told = _count(found, configuration, most)
+    counted = _count(found, configuration, most)
     if output is Output.TABLE:
-        from wharfinger.whatif.cli.simulated import tell_capacity
+        from wharfinger.whatif.cli import simulated
 
-        typer.echo(tell_capacity(told, found.revision))
+        typer.echo(simulated.capacity_text(counted, found.revision))
     else:
         from wharfinger.whatif.cli import simulated
 
-        show(simulated.capacity_values(told, found.revision), output)
-    if not told.fits:
+        show(simulated.capacity_values(counted, found.revision), output)
+    if not counted.fits:
         raise typer.Exit(NONE_FITS)
 
 

@@ -26,7 +26,7 @@ LARGE_FILES = 2 * 1024 * 1024
 """Bytes of all files together from which on reading them is long work."""
 _NAMED = 5
 _OF_RK8S = re.compile(r"\.(node_name|(?:node|pod|pod_anti)_affinity): unknown field; did you mean \w+\?$")
-"""A field that rk8s spells in its own way, told as an unknown one of Kubernetes."""
+"""A field that rk8s spells in its own way, reported as an unknown one of Kubernetes."""
 
 
 class GivenFile(NamedTuple):

@@ -113,11 +113,11 @@ def simulate(
     if not (answer.pods or drain or pending) and (found.unmade or (found.passed_over and not _makes_pods(found))):
         raise UsageError(_nothing(found, files or ()))
     if output is Output.TABLE:
-        from wharfinger.whatif.cli.simulated import tell
+        from wharfinger.whatif.cli.simulated import simulation_text
 
         hint = "" if pending or drain else _PENDING if live else _GIVEN
         hint = "; ".join(answer.idle) or hint
-        typer.echo(tell(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
+        typer.echo(simulation_text(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
     else:
         from wharfinger.whatif.cli.simulated import simulation_values
 
@@ -163,7 +163,7 @@ def _compare(
         )
     answer = replace(answer, notes=(*scene.notes, *answer.notes))
     if output is Output.TABLE:
-        typer.echo(simulated.tell_comparison(answer, found.revision, every=every))
+        typer.echo(simulated.comparison_text(answer, found.revision, every=every))
     else:
         show(simulated.comparison_values(answer, found.revision), output)
 

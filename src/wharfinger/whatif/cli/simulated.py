@@ -36,7 +36,7 @@ _CAUSES = {
 }
 
 
-def tell(
+def simulation_text(
     answer: Answer, revision: int | None, *, every: bool = False, hint: str = "", unmade: Sequence[str] = ()
 ) -> str:
     """The whole answer, without the last line's end.
@@ -52,7 +52,7 @@ def tell(
     return "\n\n".join(part for part in parts if part)
 
 
-def tell_capacity(found: Capacity, revision: int | None) -> str:
+def capacity_text(found: Capacity, revision: int | None) -> str:
     """How many fit, where, and why not more."""
     where = f" on {_number(len(found.nodes), 'node')}" if found.fits else ""
     at = f", on the state of revision {revision}" if revision is not None else ""
@@ -102,10 +102,10 @@ def _remarks(one: PodOutcome) -> Iterator[str]:
     if one.message:
         yield one.message
     if one.leans_on:
-        yield lacking(one.leans_on)
+        yield _lacking(one.leans_on)
 
 
-def lacking(leans_on: Sequence[str]) -> str:
+def _lacking(leans_on: Sequence[str]) -> str:
     """What a decision leans on and the question does not contain; empty for nothing."""
     return f"not given, and may matter: {', '.join(leans_on)}" if leans_on else ""
 
@@ -187,7 +187,7 @@ _TITLES = {
 }
 
 
-def tell_comparison(comparison: Comparison, revision: int | None, *, every: bool = False) -> str:
+def comparison_text(comparison: Comparison, revision: int | None, *, every: bool = False) -> str:
     """The whole answer, without the last line's end."""
     pods, counts = comparison.pods, comparison.counts
     alike = counts[NodeVerdict.SAME] + counts[NodeVerdict.TIED]
@@ -203,8 +203,8 @@ def tell_comparison(comparison: Comparison, revision: int | None, *, every: bool
     more = f"... and {rest:,} more: --all lists every pod" if rest else ""
     reasons = [(f"{count:,}", plugin, reason) for (plugin, reason), count in comparison.reasons.items()][:LISTED]
     refused = Columns("PODS", "REFUSED BY", "REASON").render(reasons) if reasons else ""
-    notes = "\n".join(plain(f"Note: {note}.") for note in comparison.notes)
-    return "\n\n".join(filter(None, (head, summary, refused, "\n".join(filter(None, (table, more))), notes)))
+    listing = "\n".join(filter(None, (table, more)))
+    return "\n\n".join(filter(None, (head, summary, refused, listing, _notes(comparison.notes))))
 
 
 def comparison_values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
@@ -235,17 +235,10 @@ def comparison_values(comparison: Comparison, revision: int | None) -> dict[str,
 
 
 def _why(one: ComparedPod) -> str:
-    return "; ".join(filter(None, (_reason(one), lacking(one.leans_on))))
-
-
-def _reason(one: ComparedPod) -> str:
-    if one.message:
-        return one.message
-    if one.refusals:
-        return "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in one.refusals.items())
-    if one.chosen_score is not None and one.score is not None:
-        return f"score {one.score}, not {one.chosen_score}" if one.score < one.chosen_score else f"score {one.score}"
-    return ""
+    reason = one.message or "; ".join(f"{plugin}: {', '.join(said)}" for plugin, said in one.refusals.items())
+    if not reason and one.chosen_score is not None and one.score is not None:
+        reason = f"score {one.score}" + (f", not {one.chosen_score}" if one.score < one.chosen_score else "")
+    return "; ".join(filter(None, (reason, _lacking(one.leans_on))))
 
 
 def simulation_values(answer: Answer, revision: int | None) -> dict[str, Any]:

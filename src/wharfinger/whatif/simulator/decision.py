@@ -201,7 +201,7 @@ class SimulatedExtenders:
 
     def __init__(self) -> None:
         self.ask: Ask | None = None
-        """None = nobody is asked."""
+        """None = no extender is asked."""
         self.unasked: set[PodKey] = set()
         """Pods that were decided without the extenders that they concern."""
 

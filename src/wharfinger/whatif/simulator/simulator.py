@@ -11,8 +11,6 @@
     else:
         sim.park(("default", "web-1"), decision)
     woken = sim.add(another_node)       # the waiting pods that are worth another try now
-
-Its parts lie beside it.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class Simulator:
         self._cluster = Cluster(chosen)
         self._waiting = WaitingPods(self._profiles, self._cluster.pods)
         self.extenders = SimulatedExtenders()
-        """The extenders of the configuration; nobody asks them unless told how."""
+        """The extenders of the configuration; they are asked only through a function that is set here."""
         self._start = 0
         """Where the next search of a sampling profile begins."""
 
