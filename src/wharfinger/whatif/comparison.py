@@ -155,7 +155,9 @@ class _Replay:
             return None
         if ref in self._stand_ins or not _is_readable(obj):
             self._notes["bound pods cannot be read: what they hold on their nodes counts, nothing else"] += 1
-            self._count_unreadable(ref, obj)
+            held = stand_in(obj, namespace=ref.namespace, name=ref.name)
+            if held is not None:
+                self._simulator.add(held)
             return None
         found = self._decided(ref, obj, node)
         leans_on = self._unknown.of(ref, obj) if self._unknown is not None else ()
@@ -172,11 +174,6 @@ class _Replay:
         if decision.gated:
             return ComparedPod(key, node, NodeVerdict.UNDECIDED, message=decision.message)
         return _judged(key, node, decision)
-
-    def _count_unreadable(self, ref: Ref, obj: Obj) -> None:
-        held = stand_in(obj, namespace=ref.namespace, name=ref.name)
-        if held is not None:
-            self._simulator.add(held)
 
 
 def compare(

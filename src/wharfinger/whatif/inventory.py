@@ -113,6 +113,16 @@ def labels_of(obj: Obj) -> Mapping[str, str]:
     return text_map(mapping(obj, "metadata"), "labels", "metadata.")
 
 
+def affinity_terms(spec: Obj) -> Iterator[Obj]:
+    """The terms about other pods, required and preferred, in the specification of a pod. Raises `InvalidObject`."""
+    affinity = mapping(spec, "affinity", "spec.")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        of_kind, where = mapping(affinity, kind, "spec.affinity."), f"spec.affinity.{kind}."
+        yield from mappings(of_kind, "requiredDuringSchedulingIgnoredDuringExecution", where)
+        for weighted in mappings(of_kind, "preferredDuringSchedulingIgnoredDuringExecution", where):
+            yield mapping(weighted, "podAffinityTerm")
+
+
 def node_of(obj: Obj) -> str:
     """The node that a pod is bound to; empty while it has none. Raises `InvalidObject`."""
     return text(mapping(obj, "spec"), "nodeName", "spec.")

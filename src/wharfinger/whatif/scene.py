@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -289,12 +289,10 @@ class Scene:
         nodes = {ref.name for ref, _ in self.inventory.of_kind(_NODE)}
         if not nodes:
             raise UsageError("there is no node: give some with -f, or take the live state's with --live")
-        strays = sum(bool(node_of(pod)) and node_of(pod) not in nodes for pod in self._pods())
+        pods = self.inventory.of_kind(_POD)
+        strays = sum(bool(node_of(pod)) and node_of(pod) not in nodes for _, pod in pods)
         if strays:
             self.notes.append(f"{strays} pods are bound to nodes that are not there, and count nowhere")
-
-    def _pods(self) -> Iterator[Obj]:
-        return (pod for _, pod in self.inventory.of_kind(_POD))
 
 
 def _turn(ref: Ref) -> int:

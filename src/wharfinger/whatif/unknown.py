@@ -18,9 +18,8 @@ from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.whatif.admission import chain
 from wharfinger.whatif.admission.chain import is_new
 from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes, owned_by
-from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, affinity_terms, ended
 
-_AFFINITIES = ("podAffinity", "podAntiAffinity")
 _NAMED = 5
 
 
@@ -163,19 +162,11 @@ class Unknown:
 
 def _asked_by_labels(pod: Obj) -> Iterator[LabelSelector | None]:
     """The pods meant by each term that selects namespaces by other labels than names. Raises `InvalidObject`."""
-    for term in _terms(mapping(mapping(pod, "spec"), "affinity", "spec.")):
+    for term in affinity_terms(mapping(pod, "spec")):
         selector = mapping(term, "namespaceSelector")
         requirements = mappings(selector, "matchExpressions")
         if {*mapping(selector, "matchLabels"), *(one.get("key") for one in requirements)} - {NAME_LABEL}:
             yield label_selector(term, "labelSelector")
-
-
-def _terms(affinity: Obj) -> Iterator[Obj]:
-    for kind in _AFFINITIES:
-        of_kind = mapping(affinity, kind, "spec.affinity.")
-        yield from mappings(of_kind, "requiredDuringSchedulingIgnoredDuringExecution")
-        for weighted in mappings(of_kind, "preferredDuringSchedulingIgnoredDuringExecution"):
-            yield mapping(weighted, "podAffinityTerm")
 
 
 def _bound(claim: Ref, metadata: Obj | None) -> Iterator[Obj]:

@@ -72,7 +72,8 @@ def filter_answer(content: bytes, *, node_cache_capable: bool) -> FilterAnswer:
     said = _text(fields, "Error")
     if said:
         raise WrongAnswer(said)
-    names = _names(fields)
+    named = fields.get("nodenames")
+    names = None if named is None else tuple(_string(name, "NodeNames") for name in _list(named, "NodeNames"))
     nodes = _node_list(fields)
     passed = names if node_cache_capable and names is not None else nodes or ()
     return FilterAnswer(passed, _reasons(fields, "FailedNodes"), _reasons(fields, "FailedAndUnresolvableNodes"))
@@ -115,11 +116,6 @@ def _fields(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise WrongAnswer(f"{what} is no object")
     return {name.lower(): field for name, field in value.items()}
-
-
-def _names(fields: Mapping[str, Any]) -> tuple[str, ...] | None:
-    names = fields.get("nodenames")
-    return None if names is None else tuple(_string(name, "NodeNames") for name in _list(names, "NodeNames"))
 
 
 def _node_list(fields: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ As in Kubernetes 1.36 (`apiserver/pkg/admission/plugin/resourcequota`, `pkg/quot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from wharfinger.whatif.admission.amounts import (
     pod_requests,
     shown,
 )
+from wharfinger.whatif.inventory import affinity_terms
 
 POD, CLAIM = "Pod", "PersistentVolumeClaim"
 _COMPUTE = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -49,11 +50,6 @@ _POD_SCOPES = (
     "CrossNamespacePodAffinity",
 )
 _CLAIM_SCOPES = ("VolumeAttributesClass",)
-_AFFINITIES = ("podAffinity", "podAntiAffinity")
-_TERMS = (
-    ("requiredDuringSchedulingIgnoredDuringExecution", ""),
-    ("preferredDuringSchedulingIgnoredDuringExecution", "podAffinityTerm"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,8 @@ class Scope:
             case "PriorityClass":
                 return self._selects(text(spec, "priorityClassName", "spec."))
             case "CrossNamespacePodAffinity":
-                return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in _terms(spec))
+                terms = affinity_terms(spec)
+                return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
         return False
 
     def _selects(self, name: str) -> bool:
@@ -103,15 +100,6 @@ def scopes_of(spec: Mapping[str, Any]) -> tuple[Scope, ...]:
         operator = choice(entry, "operator", path, _OPERATORS, None)
         found.append(Scope(name, operator, texts(entry, "values", path)))
     return tuple(found)
-
-
-def _terms(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    affinity = mapping(spec, "affinity", "spec.")
-    for kind in _AFFINITIES:
-        of_kind = mapping(affinity, kind, "spec.affinity.")
-        for name, inner in _TERMS:
-            for term in mappings(of_kind, name, f"spec.affinity.{kind}."):
-                yield mapping(term, inner) if inner else term
 
 
 def is_counted_for(kind: str, resource: str) -> bool:

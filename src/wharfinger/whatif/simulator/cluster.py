@@ -20,6 +20,7 @@ from wharfinger.objects.documents.decode import (
     surrounding_from_mapping,
 )
 from wharfinger.objects.documents.fields import mapping
+from wharfinger.objects.documents.kinds import KINDS as STORED_KINDS
 from wharfinger.objects.documents.metadata import object_name, object_namespace
 from wharfinger.objects.documents.storage import TYPES as STORAGE_TYPES
 from wharfinger.objects.documents.surroundings import DEVICE_CLASS, POD_GROUP
@@ -41,17 +42,16 @@ KINDS = ("Node", "Pod", *SURROUNDING_KINDS)
 """Kinds of objects that decisions read."""
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Pods that are bound here start a minute apart from then on, so that it is clear which of two is the younger one."""
-_CLUSTER_WIDE = (
-    "Node",
-    "Namespace",
-    DEVICE_CLASS,
-    PRIORITY_CLASS,
-    "PersistentVolume",
-    "StorageClass",
-    "CSINode",
-    "CSIDriver",
-    "VolumeAttachment",
-)
+_CLUSTER_WIDE = frozenset(kind.name for kind in STORED_KINDS if not kind.namespaced)
+_TYPES: Mapping[str, type[Surrounding]] = {
+    **STORAGE_TYPES,
+    "Namespace": Namespace,
+    "PodDisruptionBudget": DisruptionBudget,
+    POD_GROUP: PodGroup,
+    DEVICE_CLASS: DeviceClass,
+    PRIORITY_CLASS: PriorityClass,
+}
+"""By kind; all other kinds around pods are collections of them."""
 
 
 class Change(NamedTuple):
@@ -237,7 +237,7 @@ class Cluster:
     def _remove_surrounding(self, kind: str, space: str, name: str) -> Change:
         what = STORAGE_TYPES.get(kind)
         old = self._known(what, space, name) if what is not None else None
-        self._cache.remove_surrounding(_type_of(kind), space, name, kind)
+        self._cache.remove_surrounding(_TYPES.get(kind, PodCollection), space, name, kind)
         return self._reclassified() if what is None else self._of_storage(old, None)
 
     def _known(self, what: type[StorageObject], space: str, name: str) -> StorageObject | None:
@@ -262,20 +262,6 @@ class Cluster:
 
 def _of_node(event: ClusterEvent | None) -> Change:
     return Change() if event is None else Change((event,))
-
-
-def _type_of(kind: str) -> type[Surrounding]:
-    if kind in STORAGE_TYPES:
-        return STORAGE_TYPES[kind]
-    if kind == "Namespace":
-        return Namespace
-    if kind == POD_GROUP:
-        return PodGroup
-    if kind == DEVICE_CLASS:
-        return DeviceClass
-    if kind == PRIORITY_CLASS:
-        return PriorityClass
-    return DisruptionBudget if kind == "PodDisruptionBudget" else PodCollection
 
 
 def lower_nominations(snapshot: Snapshot, pod: Pod, node: str) -> Iterable[Pod]:
