@@ -6,14 +6,16 @@ are compacted; workers are killed; operators terminate runs; extenders answer la
 
 Judged at every moment: no node is overcommitted, no pod is bound twice, no gang is torn, no user's write is lost; no
 worker is idle while a pod is ready and no group counts; groups are bounded and take the first pods of the queue. After
-the last fault, all that fits must be bound in time.
+the last fault, all that fits must be bound in time. A worker that is broken on purpose is noticed.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from tests.scheduling.lives import broken
 from tests.scheduling.lives.life import play, told
+from tests.scheduling.lives.worker import Parts
 
 LIVES = 1_500
 SHARDS = 15
@@ -34,3 +36,47 @@ def test_no_rule_is_broken_and_all_that_fits_is_bound(shard: int) -> None:
 
 def test_a_life_is_the_same_each_time() -> None:
     assert play(7).story == play(7).story
+
+
+ENOUGH = 400
+
+
+"""Lives within which each of them is seen; most of them in the first few."""
+
+
+NOTICED = (1, 3, 7, 64, 122, 157)
+
+
+"""Lives that noticed one of them last time; they are played first."""
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (broken.SkipsACompare, "overcommitted"),
+        (broken.SkipsThePod, "risen"),
+        (broken.LosesEvents, "in no queue"),
+        (broken.DropsWakes, "could be bound"),
+        (broken.DropsStarts, "could be bound"),
+        (broken.StartsTwice, "twice"),
+        (broken.DropsKicks, "is idle"),
+        (broken.ForgetsEnds, "none is in flight"),
+        (broken.CountsNoGroups, "groups in flight"),
+        (broken.ForgetsFailures, "run that failed"),
+        (broken.IgnoresOverdueRuns, "has not heard"),
+        (broken.ReturnsNoOverdue, "could be bound"),
+        (broken.HearsNoExtender, "could be bound"),
+        (broken.TearsGangs, "gang torn"),
+        (broken.EvictsNone, "could be bound"),
+        (broken.StartsNoGang, "is idle"),
+        (broken.HoldsTheAlone, "ready alone"),
+        (broken.TurnsTheOrder, "started pods before"),
+        (broken.SaysBound, "untrue"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_a_broken_part_is_noticed(parts: type[Parts], said: str) -> None:
+    if not any(
+        said in violation for seed in (*NOTICED, *range(ENOUGH)) for violation in play(seed, parts()).violations
+    ):
+        pytest.fail(f"{ENOUGH} lives, and the judge did not notice: {parts.__doc__}")

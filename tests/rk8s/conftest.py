@@ -18,6 +18,7 @@ from tests import garbage
 from tests.conftest import EtcdServer, TemporalServer, start_etcd
 from tests.patience import patient
 from tests.rk8s import rk8s_documents as docs
+from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
@@ -244,3 +245,12 @@ async def served(served_module: Served) -> AsyncIterator[Served]:
 def cluster(served: Served) -> Rk8sCluster:
     """The cluster of the file's worker."""
     return served.cluster
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[Rk8sWorld]:
+    """The same in memory, with workers that a test leads."""
+    world = Rk8sWorld()
+    await world.store.put(keys.INSTALLATION, b"{}")
+    yield world
+    await world.close()

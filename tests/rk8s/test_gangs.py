@@ -1,13 +1,17 @@
-"""Gangs with graphics cards on a cluster of rk8s: bound in one transaction, in one domain, or not at all."""
+"""Gangs with graphics cards on a cluster of rk8s: bound in one transaction, in one domain, or not at all; and etcd's limits."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
+
+import pytest
 
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
+from tests.rk8s.rk8s_world import Rk8sWorld
+from wharfinger.process.transactions import Limits
 
 DOMAIN = "topology.rk8s.io/nvlink-domain"
 ONE_DOMAIN: Mapping[str, Any] = {"topology_constraints": [{"topology_key": DOMAIN, "same_value": True}]}
@@ -50,3 +54,42 @@ async def test_no_member_is_bound_before_the_whole_gang_fits(rk8s: Rk8sCluster) 
     await rk8s.put(gpu_node("large", 8))
     found = await rk8s.bound(*names)
     assert "weak" not in found.values()
+
+
+async def team(world: Rk8sWorld, count: int, size: int) -> None:
+    for number in range(count):
+        name = f"m-{number:02}"
+        await world.put(docs.pod(name, cpu="100m", memory="1Mi", gang={"id": "team", "size": size}))
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[Rk8sWorld]:
+    world = Rk8sWorld()
+    yield world
+    await world.close()
+
+
+@pytest.mark.parametrize("nodes", [1, 12])
+async def test_members_beyond_the_size_are_left_out_of_a_full_transaction(world: Rk8sWorld, nodes: int) -> None:
+    for number in range(nodes):
+        await world.put(docs.node(f"n-{number:02}", cpu="64" if nodes == 1 else "100m"))
+    await team(world, 12, size=4)
+    hand = await world.hand(limits=Limits(operations=27))
+
+    placed = await hand.place_gang()
+    bound = await hand.bind_many(placed, whole=True)
+
+    assert 4 <= len(placed.seats) < 12
+    assert len(bound.bound) == len(placed.seats)
+    assert bound.unbound == ()
+
+
+async def test_a_size_that_no_transaction_holds_is_refused_before_placement(world: Rk8sWorld) -> None:
+    await world.put(docs.node("n", cpu="64"))
+    await team(world, 12, size=12)
+    hand = await world.hand(limits=Limits(operations=24))
+
+    placed = await hand.place_gang()
+
+    assert placed.seats == ()
+    assert "26 operations" in placed.reasons[0].message

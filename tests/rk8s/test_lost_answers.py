@@ -6,7 +6,6 @@ A bind of rk8s' own scheduler, which compares nothing, is never overwritten, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -15,19 +14,10 @@ from temporalio.exceptions import ApplicationError
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
 from tests.scheduling.world import Hand, settled
-from wharfinger.etcd import keys
 from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Bound, Gone, Placed, Recorded
 
 NAMES = [f"web-{number}" for number in range(20)]
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[Rk8sWorld]:
-    world = Rk8sWorld()
-    await world.store.put(keys.INSTALLATION, b"{}")
-    yield world
-    await world.close()
 
 
 async def cohort(world: Rk8sWorld) -> tuple[Hand, PlacedMany]:

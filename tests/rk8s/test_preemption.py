@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,6 @@ from wharfinger.scheduling.contracts.eviction import Evicted
 from wharfinger.scheduling.contracts.scheduling import Gone, Recorded, Refused
 
 HIGH = PodKey("default", "high")
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[Rk8sWorld]:
-    world = Rk8sWorld()
-    await world.store.put(keys.INSTALLATION, b"{}")
-    yield world
-    await world.close()
 
 
 async def full(world: Rk8sWorld, *low: str, name: str = "node-1", priority: int = 1) -> None:

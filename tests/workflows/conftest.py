@@ -20,6 +20,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from tests import garbage
 from tests.conftest import TemporalServer
+from tests.workflows.fleet_world import FleetWorld, fleet_world
 from wharfinger.client import start_attempt
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
@@ -420,6 +421,14 @@ class Stage:
             await handle.result()
         assert isinstance(raised.value.cause, CancelledError)
         assert (await self.attributes(handle.id))["WharfingerOutcome"] == "cancelled"
+
+
+@pytest.fixture
+async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
+    """A fleet's workflows, beside a world that they act on."""
+    async with fleet_world(temporal_server.address) as world:
+        yield world
+    garbage.collect()
 
 
 @pytest.fixture

@@ -5,30 +5,20 @@ Real server, real control activities and planner, hosts that pretend. A run fail
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import RetryPolicy
 
-from tests import garbage
-from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
-from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
+from tests.workflows.fleet_world import TENANT, FleetWorld
 from wharfinger.etcd import keys
 from wharfinger.fleet.contracts.actors import ACTOR_RETRY, FleetInput, RollingUpdateInput
 from wharfinger.fleet.contracts.fleet_records import OutcomeRecord
 from wharfinger.fleet.contracts.fleets import FleetFailure, PlanInput
 from wharfinger.process.names import FLEET, ROLLING_UPDATE, control_queue
 from wharfinger.scheduling.contracts.attempts import FailureType
-
-
-@pytest.fixture
-async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
-    async with fleet_world(temporal_server.address) as world:
-        yield world
-    garbage.collect()
 
 
 async def status(world: FleetWorld, workflow_id: str) -> WorkflowExecutionStatus | None:

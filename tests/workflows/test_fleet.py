@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
-from tests import garbage
-from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
-from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
+from tests.workflows.fleet_world import TENANT, FleetWorld
 from wharfinger.etcd import keys
 from wharfinger.fleet.contracts.actors import ActorStatus
 from wharfinger.process.names import FLEET, SEARCH_TENANT, control_queue
-
-
-@pytest.fixture
-async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
-    async with fleet_world(temporal_server.address) as world:
-        yield world
-    garbage.collect()
 
 
 async def test_a_fleet_comes_up_is_updated_and_goes(world: FleetWorld) -> None:

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Replayer
 
 from tests import garbage
-from tests.conftest import TemporalServer, free_port, running
+from tests.conftest import free_port, running
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.conftest import sandbox
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
@@ -42,13 +42,6 @@ def suggesting_temporal(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 async def suggesting_world(suggesting_temporal: str) -> AsyncIterator[FleetWorld]:
     async with fleet_world(suggesting_temporal) as world:
-        yield world
-    garbage.collect()
-
-
-@pytest.fixture
-async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
-    async with fleet_world(temporal_server.address) as world:
         yield world
     garbage.collect()
 

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from tests import garbage
-from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
-from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
+from tests.workflows.fleet_world import TENANT, FleetWorld
 from wharfinger.etcd import keys
 from wharfinger.fleet.contracts.actors import ActorStatus, RollingUpdateInput, RolloutReport
 from wharfinger.fleet.contracts.fleet_records import OutcomeRecord, stored
 from wharfinger.fleet.model.fleet import Actor
 from wharfinger.process.names import ROLLING_UPDATE, control_queue
-
-
-@pytest.fixture
-async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
-    async with fleet_world(temporal_server.address) as world:
-        yield world
-    garbage.collect()
 
 
 async def result(world: FleetWorld, workflow_id: str) -> RolloutReport:
