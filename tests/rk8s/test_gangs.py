@@ -1,4 +1,4 @@
-"""Gangs with graphics cards on a cluster of rk8s: bound in one transaction, in one domain, or not at all; and etcd's limits."""
+"""Gangs with graphics cards on rk8s: bound in one transaction within etcd's limits, in one domain, or not at all."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from tests import garbage
 from tests.conftest import TemporalServer
-from tests.workflows.fleet_world import FleetWorld, fleet_world
 from wharfinger.client import start_attempt
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
@@ -424,8 +423,10 @@ class Stage:
 
 
 @pytest.fixture
-async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
-    """A fleet's workflows, beside a world that they act on."""
+async def world(temporal_server: TemporalServer) -> AsyncIterator[Any]:
+    """A small world for fleets."""
+    from tests.workflows.fleet_world import fleet_world  # which takes the sandbox from here
+
     async with fleet_world(temporal_server.address) as world:
         yield world
     garbage.collect()
