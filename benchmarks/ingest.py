@@ -64,7 +64,7 @@ async def phase(
     store.play(lines)
     with profile(wanted=profiled == name):
         began = time.process_time()
-        if not await loops.cache.progress.wait_for(revision, PATIENCE):
+        if not await loops.scheduling.cache.progress.wait_for(revision, PATIENCE):
             raise SystemExit(f"the worker did not take in {name} within {PATIENCE:.0f} s")
         spent = time.process_time() - began
     return round(spent / count * 1e6, 1)
@@ -76,8 +76,8 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
     store = Recorded(listed_nodes(nodes), nodes)
     loops = worker(store, time.monotonic)
     tune_garbage_collection()
-    following = asyncio.create_task(loops.informer.run())
-    await loops.informer.synced.wait()
+    following = asyncio.create_task(loops.scheduling.informer.run())
+    await loops.scheduling.informer.synced.wait()
     serve(loops)
     revision = nodes
     objects = [pod(number) for number in range(pods)]
@@ -94,8 +94,8 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
         lines.append(line(items, revision))
     found["pending"] = await phase("pending", loops, store, lines, revision, pods, profiled)
 
-    while (entry := loops.queue.pop()) is not None:
-        loops.queue.started(entry)
+    while (entry := loops.scheduling.queue.pop()) is not None:
+        loops.scheduling.queue.started(entry)
     lines = []
     for numbers in revisions(binds, pods):
         revision += 1
@@ -106,12 +106,12 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
             value = bound(obj, on, revision)
             items.append(KeyValue(keys.pod(namespace, name), value, created[number], revision))
             items.append(KeyValue(keys.binding(on), b"{}", 1, revision))
-            known = loops.cache.pods[PodKey(namespace, name)]
-            loops.cache.assume(known, on)
-            loops.cache.mark_sent(known.identity)
+            known = loops.scheduling.cache.pods[PodKey(namespace, name)]
+            loops.scheduling.cache.assume(known, on)
+            loops.scheduling.cache.mark_sent(known.identity)
         items += [KeyValue(keys.bound(name), b"{}", 1, revision) for name in sorted({objects[n][0] for n in numbers})]
         lines.append(line(items, revision))
-    loops.cache.snapshot()
+    loops.scheduling.cache.snapshot()
     found["bound"] = await phase("bound", loops, store, lines, revision, pods, profiled)
 
     lines = []
@@ -134,9 +134,9 @@ async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
     tune_garbage_collection()
     stall = 0.0
     began = last = time.thread_time()  # what else the machine does must not count
-    following = asyncio.create_task(loops.informer.run())
+    following = asyncio.create_task(loops.scheduling.informer.run())
     with profile(wanted=profiled == "list"):
-        while not loops.informer.synced.is_set():
+        while not loops.scheduling.informer.synced.is_set():
             await asyncio.sleep(0)
             now = time.thread_time()
             stall, last = max(stall, now - last), now
@@ -163,14 +163,14 @@ async def classed(nodes: int, pods: int) -> dict[str, float]:
     loops = worker(store, time.monotonic)
     tune_garbage_collection()
     began = time.thread_time()
-    following = asyncio.create_task(loops.informer.run())
-    await loops.informer.synced.wait()
+    following = asyncio.create_task(loops.scheduling.informer.run())
+    await loops.scheduling.informer.synced.wait()
     listed_s = time.thread_time() - began
     serve(loops)
     changed = encoded({"metadata": {"name": "app"}, "value": 6})
     began = time.thread_time()
     store.play([line([KeyValue(key, changed, revision, revision + 1)], revision + 1)])
-    if not await loops.cache.progress.wait_for(revision + 1, PATIENCE):
+    if not await loops.scheduling.cache.progress.wait_for(revision + 1, PATIENCE):
         raise SystemExit("the worker did not take in the change of the class")
     spent = time.thread_time() - began
     following.cancel()

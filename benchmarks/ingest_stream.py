@@ -224,8 +224,8 @@ def worker(store: Any, clock: Any) -> Loops:
 def serve(loops: Loops) -> None:
     """Every pod is this worker's from now on."""
     me = f"{COMMON_POOL}/0"
-    loops.shards.update(frozenset((me,)), me)
-    loops.pod_events.resharded()
+    loops.scheduling.shards.update(frozenset((me,)), me)
+    loops.scheduling.pod_events.resharded()
 
 
 def revisions(per_revision: int, count: int) -> Iterator[range]:

@@ -80,8 +80,8 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     store = Recorded([], nodes)
     loops = worker(store, time.monotonic)
     tune_garbage_collection()
-    following = asyncio.create_task(loops.informer.run())
-    await loops.informer.synced.wait()
+    following = asyncio.create_task(loops.scheduling.informer.run())
+    await loops.scheduling.informer.synced.wait()
     serve(loops)
     found = {"start_mib": resident()}
     revision = nodes
@@ -92,23 +92,23 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
             store.play((told,))
             revision += 1
             if revision % 50 == 0:
-                await loops.cache.progress.wait_for(revision, PATIENCE)
-        if not await loops.cache.progress.wait_for(revision, PATIENCE):
+                await loops.scheduling.cache.progress.wait_for(revision, PATIENCE)
+        if not await loops.scheduling.cache.progress.wait_for(revision, PATIENCE):
             raise SystemExit(f"{count} changes were not taken in")
 
     each = (line([KeyValue(keys.node(name), node(name), at, at)], at) for at, name in enumerate(names, revision + 1))
     await told(each, nodes)
-    loops.cache.snapshot()
+    loops.scheduling.cache.snapshot()
     found["nodes_mib"] = resident()
     await told(pending(pods, revision), pods)
     found["pending_mib"] = resident()
     found["bytes_a_pending_pod"] = (found["pending_mib"] - found["nodes_mib"]) * 2**20 / pods
     for _ in range(pods // 2):
-        entry = loops.queue.pop()
+        entry = loops.scheduling.queue.pop()
         if entry is not None:
-            loops.queue.started(entry)
+            loops.scheduling.queue.started(entry)
     await told(refused(pods // 2, revision), pods // 2)
-    loops.waker._arrived.clear()
+    loops.scheduling.waker._arrived.clear()
     found["half_waiting_mib"] = resident()
     found["bytes_a_record"] = (found["half_waiting_mib"] - found["pending_mib"]) * 2**20 / (pods // 2)
     following.cancel()

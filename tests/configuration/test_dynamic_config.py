@@ -683,7 +683,7 @@ async def test_a_value_is_not_to_blame_for_an_etcd_that_went_back(tmp_path: Path
     await store.put(keys.grant("common", 0, 3), stored(Grant(revision=7, host="here")))
     stage = Stage(store, grant=GrantSettings(0, 3, revision=7, lock=lock))
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     before = store.revision
     await put(store, "cohort", "tenant/common", {"cohortMost": 3})
     await stage.until(lambda: stage.loops.dynamic.follower("cohort").digest)
@@ -708,11 +708,11 @@ async def test_cohorts_are_switched_off_and_on_while_a_worker_runs() -> None:
 
         await stage.store.delete(keys.config("cohort", "tenant/common"))
         await stage.until(lambda: not follower.digest)
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         for name in ("d", "e", "f"):
             await stage.put_pod(name)
         await stage.until(lambda: stage.queue.ready() == 3)
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.serve(True)
         await stage.until(lambda: stage.attempts.cohorts)
 
 
@@ -780,7 +780,7 @@ async def test_a_key_that_names_no_target_is_reported_and_stops_nothing() -> Non
         await put(stage.store, "unheard-of", "default", {})
         await stage.caught_up()
 
-        assert list(stage.loops.view.invalid.reasons) == [keys.config("cohort", "nobody")]
+        assert list(stage.loops.scheduling.view.invalid.reasons) == [keys.config("cohort", "nobody")]
 
 
 class CurfewArgs(PluginArgs):
@@ -811,7 +811,7 @@ async def test_pods_that_other_arguments_hold_back_no_more_are_started(gang: tup
         await stage.until(lambda: stage.part("a") is stage.part("b") is Part.GATED)
 
         profiles.replace(overlay_configuration(started, read_value(ProfileValue, over), started).profiles)
-        stage.loops.reconfigured(gates=True)
+        stage.loops.scheduling.reconfigured(gates=True)
         await stage.until(lambda: stage.attempts.gangs if gang else stage.attempts.cohorts)
 
 

@@ -48,7 +48,7 @@ async def test_workers_with_other_profiles_share_pods_and_record_both_digests(si
     await site.node("n", cpu="4")
     one = await site.worker()
     other = await site.worker(config=write(tmp_path, "packing", profiles=[PACKING]))
-    await site.until(lambda: len(one.loops.shards.members) == len(other.loops.shards.members) == 2)
+    await site.until(lambda: all(len(each.loops.scheduling.shards.members) == 2 for each in (one, other)))
     pods = [f"web-{number}" for number in range(10)]
     for pod in pods:
         await site.pod(pod)

@@ -68,21 +68,21 @@ async def test_a_worker_under_a_grant_is_the_incarnation_that_the_grant_names(st
         assert found is not None
         assert (found.state, found.revision, found.waiting_for) == ("ready", "7", "")
         assert found.host == "here"  # as its agent is called, whatever the machine's name is
-        assert stage.loops.shards.me == "common/0"
+        assert stage.loops.scheduling.shards.me == "common/0"
 
 
 async def test_drain_grant_ends_the_worker_in_order(store: MemoryStore) -> None:
     await grant(store)
     stage = granted(store)
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     await stage.put_pod("p")
     await stage.until(lambda: stage.part("p"))
     held = asyncio.Event()
     shown: list[object] = []
 
     async def stop() -> None:  # activities that still run
-        shown.append((stage.loops.shards.me, stage.part("p")))
+        shown.append((stage.loops.scheduling.shards.me, stage.part("p")))
         await held.wait()
         stage.polling.running = False
 
@@ -105,13 +105,13 @@ async def test_a_grant_that_is_deleted_ends_the_worker_at_once(store: MemoryStor
     await grant(store)
     stage = granted(store)
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     await revoke(store)
     await asyncio.wait_for(task, patient(20))
 
     assert stage.gone
     assert not stage.polling.running
-    assert stage.loops.shards.me is None
+    assert stage.loops.scheduling.shards.me is None
     assert await record(store) is None
     assert [state for state, _ in await said(store)] == ["starting", "ready"]
 
@@ -120,7 +120,7 @@ async def test_a_grant_that_is_deleted_in_the_middle_of_a_drain_ends_it(store: M
     await grant(store)
     stage = granted(store)
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     stopping = asyncio.Event()
 
     async def stop() -> None:  # an activity that hangs
@@ -163,7 +163,7 @@ async def test_a_worker_that_lost_its_lease_overwrites_its_own_registration(stor
         lease = stage.loops.membership._lease
         assert lease is not None
         lease.lose("no answer for a while")  # type: ignore[attr-defined]
-        await stage.until(lambda: stage.loops.membership.held and stage.loops.shards.me)
+        await stage.until(lambda: stage.loops.membership.held and stage.loops.scheduling.shards.me)
         again = (await store.get(keys.instance("common", "0", 3))).kv
         assert again is not None
         assert again.lease != kv.lease
@@ -175,7 +175,7 @@ async def test_worker_that_was_cut_off_never_registers_without_its_grant(store: 
     await grant(store)
     stage = granted(store)
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     stage.own.pause_watches()
     await revoke(store)
     kv = (await store.get(keys.instance("common", "0", 3))).kv
@@ -212,7 +212,7 @@ async def test_a_gap_in_the_watch_hides_no_end_of_the_grant(store: MemoryStore) 
     await grant(store)
     stage = granted(store)
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     stage.own.pause_watches()
     await revoke(store)
     await stage.put_node("n")
@@ -236,7 +236,7 @@ async def test_the_grant_of_a_fleet_that_was_made_again_is_another_process_s(sto
     await grant(store, identity=1)
     stage = granted(store)
     task = stage.begin()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     stage.own.pause_watches()
     await revoke(store)
     await grant(store, identity=9)
@@ -270,16 +270,16 @@ async def test_a_grant_that_cannot_be_read_neither_admits_nor_ends_a_worker(stor
     await store.put(keys.grant("common", 0, 3), b'{"want": "dance"}')
     stage = granted(store)
     task = stage.begin()
-    await stage.until(stage.loops.informer.synced.is_set)
+    await stage.until(stage.loops.scheduling.informer.synced.is_set)
     await stage.caught_up()
     assert await said(store) == []
     assert not task.done()
 
     await grant(store)
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     await store.put(keys.grant("common", 0, 3), b"noise")
     await stage.caught_up()
-    assert stage.loops.shards.me
+    assert stage.loops.scheduling.shards.me
     await stage.drain()
 
 
@@ -290,8 +290,8 @@ async def test_other_grants_are_none_of_its_business(store: MemoryStore) -> None
         await store.put(keys.grant("blue", 0, 3), b"noise")
         await grant(store, 1, 1, want="drain")
         await stage.caught_up()
-        assert stage.loops.view.invalid.reasons == {}
-        assert stage.loops.shards.me
+        assert stage.loops.scheduling.view.invalid.reasons == {}
+        assert stage.loops.scheduling.shards.me
 
 
 async def test_after_a_crash_an_incarnation_stays_starting_until_it_has_settled(store: MemoryStore) -> None:
@@ -299,7 +299,7 @@ async def test_after_a_crash_an_incarnation_stays_starting_until_it_has_settled(
     clock = Clock()
     stage = granted(store, clock=clock)
     stage.begin()
-    await stage.until(lambda: stage.loops.informer.synced.is_set() and stage.loops.membership.held)
+    await stage.until(lambda: stage.loops.scheduling.informer.synced.is_set() and stage.loops.membership.held)
     clock.advance(9.9)
     stage.loops.lifecycle.changed()
     await stage.caught_up()
@@ -314,7 +314,7 @@ async def test_after_a_crash_an_incarnation_stays_starting_until_it_has_settled(
 
     clock.advance(0.2)
     stage.loops.lifecycle.changed()
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     assert set(stage.loops.checks().values()) == {"ok"}
     await stage.drain()
 
@@ -336,12 +336,12 @@ async def test_settle_time_that_passes_between_two_clock_reads_is_not_missed(sto
     clock = Passing()
     stage = granted(store, clock=clock)
     stage.begin()
-    await stage.until(lambda: stage.loops.informer.synced.is_set() and stage.loops.membership.held)
+    await stage.until(lambda: stage.loops.scheduling.informer.synced.is_set() and stage.loops.membership.held)
     clock.advance(9.9)
     clock.left = looks
     stage.loops.lifecycle.changed()
 
-    await stage.until(lambda: stage.loops.shards.me)
+    await stage.until(lambda: stage.loops.scheduling.shards.me)
     await stage.drain()
 
 
@@ -364,7 +364,7 @@ async def test_registration_names_its_wait_and_is_rewritten_only_on_a_change(
         assert store.revision == revision
 
         stage.reachable = True
-        await stage.until(lambda: stage.loops.shards.me)
+        await stage.until(lambda: stage.loops.scheduling.shards.me)
         assert (await said(store))[-1] == ("ready", "")
 
 
@@ -381,8 +381,8 @@ async def test_newer_incarnation_takes_its_slot_over_and_returns_it_on_death(sto
         task = new.begin()
         await new.until(lambda: len(new.queue) == 20)
         await old.until(lambda: len(old.queue) == 0)
-        assert (old.loops.shards.me, new.loops.shards.me) == (None, "common/0")
-        assert old.loops.shards.members == new.loops.shards.members == {"common/0"}
+        assert (old.loops.scheduling.shards.me, new.loops.scheduling.shards.me) == (None, "common/0")
+        assert old.loops.scheduling.shards.members == new.loops.scheduling.shards.members == {"common/0"}
         assert old.polling.running
         assert set(old.loops.checks().values()) == {"ok"}  # ready, until it is drained
 
@@ -412,7 +412,7 @@ async def test_surge_loses_no_start_and_the_older_incarnation_starts_none(store:
             await new.put_pod("late")
             await new.until(lambda: new.part("late"))
             clock.advance(1.9)
-            new.loops.dispatcher.kick()
+            new.loops.scheduling.dispatcher.kick()
             await new.caught_up()
             assert new.attempts.started == []
 

@@ -41,12 +41,12 @@ async def test_the_first_snapshot_is_made_once_when_the_worker_goes_on_duty() ->
     stage.loops.lifecycle._warm = lambda: made.append(stage.loops.lifecycle.on)
     async with stage:
         await stage.until(lambda: made == [True])
-        first = stage.loops.shards.me
+        first = stage.loops.scheduling.shards.me
         (key,) = await registrations(stage.store)
         held = (await stage.store.get(keys.INSTANCES + key)).kv
         assert held is not None
         stage.store.drop_lease(held.lease)
-        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+        await stage.until(lambda: stage.loops.scheduling.shards.me not in (None, first))
         await asyncio.sleep(WARM_AFTER)
     assert made == [True]
 
@@ -63,12 +63,12 @@ async def test_without_its_lease_a_worker_withdraws_and_comes_back_with_another(
     async with Stage() as stage:
         await stage.put_pod("p")
         await stage.until(lambda: stage.part("p"))
-        first = stage.loops.shards.me
+        first = stage.loops.scheduling.shards.me
         (key,) = await registrations(stage.store)
         lease = (await stage.store.get(keys.INSTANCES + key)).kv
         assert lease is not None
         stage.store.drop_lease(lease.lease)
-        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+        await stage.until(lambda: stage.loops.scheduling.shards.me not in (None, first))
 
         assert stage.polling.running
         assert len(await registrations(stage.store)) == 1
@@ -79,28 +79,28 @@ async def test_without_its_lease_a_worker_withdraws_and_comes_back_with_another(
 async def test_a_worker_whose_event_loop_hangs_for_half_its_lease_loses_it(ttl: float, stall: float) -> None:
     """Alive but doing nothing: the lease's thread stops renewing, so that others take over."""
     async with Stage(lease=LeaseSettings(ttl=ttl)) as stage:
-        first = stage.loops.shards.me
+        first = stage.loops.scheduling.shards.me
         stage.store.advance(60)
         await stage.caught_up()
-        assert stage.loops.shards.me == first
+        assert stage.loops.scheduling.shards.me == first
 
         stage.clock.advance(stall)
         stage.store.advance(60)
-        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+        await stage.until(lambda: stage.loops.scheduling.shards.me not in (None, first))
 
 
 async def test_a_registration_that_outlived_its_lost_lease_is_removed() -> None:
     """etcd renews all leases when it starts, so the one given up for lost may live on for a while."""
     async with Stage() as stage:
         (old,) = await registrations(stage.store)
-        first = stage.loops.shards.me
+        first = stage.loops.scheduling.shards.me
         lease = stage.loops.membership._lease
         assert lease is not None
         lease.lose("no answer for a while")  # type: ignore[attr-defined]
-        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+        await stage.until(lambda: stage.loops.scheduling.shards.me not in (None, first))
 
         assert old not in await registrations(stage.store)
-        assert len(stage.loops.shards.members) == 1
+        assert len(stage.loops.scheduling.shards.members) == 1
 
 
 async def test_registration_that_vanishes_under_a_held_lease_is_written_again() -> None:
@@ -127,7 +127,7 @@ async def test_a_worker_that_cannot_reach_temporal_withdraws_until_it_can() -> N
         stage.clock.advance(1)
         await stage.until(lambda: not stage.polling.running)
         await stage.until(lambda: not len(stage.queue))
-        await stage.until(lambda: stage.loops.shards.members == frozenset())
+        await stage.until(lambda: stage.loops.scheduling.shards.members == frozenset())
         assert await registrations(stage.store) == {"common/0/1": "withdrawn"}
         assert stage.loops.checks()["temporal"] != "ok"
 
@@ -146,7 +146,7 @@ async def test_polling_that_fails_is_started_again() -> None:
 async def test_two_workers_share_the_pods_and_one_takes_over_from_a_drained_one() -> None:
     store, clock = MemoryStore(), Clock()
     async with Stage(store, clock=clock, slot="0") as one, Stage(store, clock=clock, slot="1") as other:
-        await one.until(lambda: len(one.loops.shards.members) == len(other.loops.shards.members) == 2)
+        await one.until(lambda: all(len(each.loops.scheduling.shards.members) == 2 for each in (one, other)))
         for number in range(40):
             await one.put_pod(f"p{number}")
         await one.until(lambda: len(one.queue) + len(other.queue) == 40)
@@ -157,13 +157,13 @@ async def test_two_workers_share_the_pods_and_one_takes_over_from_a_drained_one(
         for stage in (one, other):
             preferred_nodes = stage.pool.preferred_nodes
             assert (set(preferred_nodes.members), preferred_nodes.me) == (
-                stage.loops.shards.members,
-                stage.loops.shards.me,
+                stage.loops.scheduling.shards.members,
+                stage.loops.scheduling.shards.me,
             )
 
         await other.drain()
         await one.until(lambda: len(one.queue) == 40)
-        assert one.pool.preferred_nodes.members == (one.loops.shards.me,)
+        assert one.pool.preferred_nodes.members == (one.loops.scheduling.shards.me,)
         assert other.pool.preferred_nodes.me is None
 
 

@@ -77,7 +77,7 @@ async def test_pods_of_a_deleted_node_are_bound_elsewhere(site: Site) -> None:
     await at_rest(site, gone)
     revision = (await site.store.get(keys.INSTALLATION)).revision
     for _ in range(3):
-        await worker.loops.node_evictions.look()
+        await worker.loops.scheduling.node_evictions.look()
     assert (await site.store.get(keys.INSTALLATION)).revision == revision
     result = await site.client.get_workflow_handle(node_workflow_id("wharfinger", gone)).result()
     assert (result["outcome"], result["removed"]) == ("cleared", 1)

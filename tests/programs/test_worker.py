@@ -61,7 +61,10 @@ async def test_two_workers_share_the_pods_and_fill_the_nodes_exactly(site: Site)
         await site.node(f"node-{number}", cpu="1")
     one, other = await site.worker(), await site.worker()
     await site.until(
-        lambda: one.loops.shards.members == other.loops.shards.members and len(one.loops.shards.members) == 2
+        lambda: (
+            one.loops.scheduling.shards.members == other.loops.scheduling.shards.members
+            and len(one.loops.scheduling.shards.members) == 2
+        )
     )
     for name in names(44):
         await site.pod(name)
@@ -81,7 +84,7 @@ async def test_two_workers_share_the_pods_and_fill_the_nodes_exactly(site: Site)
 async def test_draining_gives_the_lease_back_and_the_other_worker_goes_on(site: Site) -> None:
     await site.node("node", cpu="8")
     one, other = await site.worker(), await site.worker()
-    await site.until(lambda: len(other.loops.shards.members) == 2)
+    await site.until(lambda: len(other.loops.scheduling.shards.members) == 2)
     for name in names(20):
         await site.pod(name)
     seconds = await site.drain(one)
@@ -90,7 +93,7 @@ async def test_draining_gives_the_lease_back_and_the_other_worker_goes_on(site: 
     assert seconds < patient(20)  # its lease would have run out after thirty
     assert len(left) == 1, "its registration went with its lease, however long the drain took"
     await site.all_bound(names(20))
-    await site.until(lambda: len(other.loops.shards.members) == 1)
+    await site.until(lambda: len(other.loops.scheduling.shards.members) == 1)
 
 
 async def test_a_worker_that_does_not_dispatch_runs_only_what_others_start(site: Site) -> None:
@@ -168,9 +171,11 @@ async def test_a_chain_terminated_by_a_person_is_started_again(site: Site) -> No
     worker = await site.worker(dispatching=DispatchSettings(hold=0.1, restart_every=1.0))
     await site.pod("p", cpu="3")
     await site.until(lambda: len(worker.queue.waiting) == 1)
-    record = worker.loops.view.records[PodKey(site.namespace, "p")]
+    record = worker.loops.scheduling.view.records[PodKey(site.namespace, "p")]
     await site.client.get_workflow_handle(record.workflow_id).terminate("by hand")
-    await site.until(lambda: worker.loops.view.records[PodKey(site.namespace, "p")].run_id != record.run_id, seconds=20)
+    await site.until(
+        lambda: worker.loops.scheduling.view.records[PodKey(site.namespace, "p")].run_id != record.run_id, seconds=20
+    )
 
     assert worker.queue.get(PodKey(site.namespace, "p")).part in (Part.WAITING, Part.IN_FLIGHT)  # type: ignore[union-attr]
 
@@ -180,12 +185,12 @@ async def test_a_deleted_waiting_pod_completes_its_chain_as_gone(site: Site) -> 
     await site.node("small", cpu="1")
     await site.pod("p", cpu="3")
     await site.until(lambda: len(worker.queue.waiting) == 1)
-    record = worker.loops.view.records[PodKey(site.namespace, "p")]
+    record = worker.loops.scheduling.view.records[PodKey(site.namespace, "p")]
     await site.store.delete(keys.pod(site.namespace, "p"))
     result = await asyncio.wait_for(site.client.get_workflow_handle(record.workflow_id).result(), patient(15))
 
     assert result["outcome"] == "gone"
-    await site.until(lambda: not worker.loops.view.records)
+    await site.until(lambda: not worker.loops.scheduling.view.records)
 
 
 async def test_a_worker_of_another_cluster_refuses_this_etcd(site: Site) -> None:

@@ -129,7 +129,7 @@ async def test_loops_continue_and_report_each_unreadable_object_once(
         await stage.put_node("larger", cpu="64")
         await stage.caught_up()
 
-        invalid = stage.loops.view.invalid.reasons
+        invalid = stage.loops.scheduling.view.invalid.reasons
         for key in stored:
             parsed = keys.parse(key)
             if parsed is not None and parsed.prefix in (keys.PODS, keys.NODES):
@@ -147,7 +147,7 @@ async def test_loops_continue_and_report_each_unreadable_object_once(
         for key in stored:
             await stage.store.delete(key)
         await stage.caught_up()
-        assert stage.loops.view.invalid.reasons == {}
+        assert stage.loops.scheduling.view.invalid.reasons == {}
 
 
 async def test_a_worker_that_lists_finds_what_another_watched() -> None:
@@ -158,7 +158,7 @@ async def test_a_worker_that_lists_finds_what_another_watched() -> None:
             await watching.caught_up()
             await listing.caught_up()
 
-            assert watching.loops.view.invalid.reasons == listing.loops.view.invalid.reasons
+            assert watching.loops.scheduling.view.invalid.reasons == listing.loops.scheduling.view.invalid.reasons
             assert set(watching.cache.pods) == set(listing.cache.pods)
             assert set(watching.cache.nodes) == set(listing.cache.nodes)
 
@@ -175,12 +175,12 @@ async def test_very_large_objects_one_after_the_other_let_the_loop_run() -> None
             await asyncio.sleep(0)
 
     async with Stage() as stage:
-        stage.loops.informer._clock = time.monotonic  # how long it decodes at a stretch is real
-        stage.loops.informer._store.pause_watches()  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._clock = time.monotonic  # how long it decodes at a stretch is real
+        stage.loops.scheduling.informer._store.pause_watches()  # type: ignore[attr-defined]
         for key, value in large:
             await stage.store.put(key, value)
         turning = asyncio.create_task(turn())
-        stage.loops.informer._store.resume_watches()  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._store.resume_watches()  # type: ignore[attr-defined]
         await asyncio.wait_for(stage.cache.progress.wait_for(stage.store.revision, 10), 10)
         turning.cancel()
 
@@ -193,8 +193,8 @@ async def test_a_registration_that_no_lease_holds_gets_no_share_of_the_pods() ->
         await stage.store.put(keys.instance("common", "ghost", 1), record.to_bytes())
         await stage.caught_up()
 
-        assert len(stage.loops.shards.members) == 1
-        assert keys.instance("common", "ghost", 1) in stage.loops.view.invalid.reasons
+        assert len(stage.loops.scheduling.shards.members) == 1
+        assert keys.instance("common", "ghost", 1) in stage.loops.scheduling.view.invalid.reasons
 
 
 async def test_a_record_of_the_future_keeps_no_pod_waiting() -> None:

@@ -155,7 +155,7 @@ class Rk8sCluster:
 
     async def empty(self, worker: Worker) -> None:
         """Delete all pods, then all nodes, and wait until the worker has forgotten them."""
-        view = worker.loops.view
+        view = worker.loops.scheduling.view
         await self._delete_all("/registry/pods/")
         await self.until(lambda: not (worker.cache.pods or len(worker.queue) or view.records or view.bound_by))
         await self._delete_all("/registry/nodes/")

@@ -208,7 +208,7 @@ async def test_b17_a_node_that_cannot_be_read_holds_nothing_up(rk8s: Rk8sCluster
     await rk8s.put(node("node1"), pod("p"))
     worker = await rk8s.worker()
     assert await rk8s.bound("p") == {"p": "node1"}
-    assert worker.loops.view.invalid.reasons == {"/registry/nodes/broken": "spec.podCIDR is missing"}
+    assert worker.loops.scheduling.view.invalid.reasons == {"/registry/nodes/broken": "spec.podCIDR is missing"}
 
 
 async def test_b17_an_unreadable_node_takes_no_pod_until_it_is_mended(rk8s: Rk8sCluster) -> None:
@@ -216,7 +216,7 @@ async def test_b17_an_unreadable_node_takes_no_pod_until_it_is_mended(rk8s: Rk8s
     worker = await rk8s.worker()
     await rk8s.bound("on-it")
     await rk8s.put_raw("/registry/nodes/node1", b"kind: Node\n")
-    await rk8s.until(lambda: "/registry/nodes/node1" in worker.loops.view.invalid)
+    await rk8s.until(lambda: "/registry/nodes/node1" in worker.loops.scheduling.view.invalid)
     await rk8s.put(pod("p"))
     await rk8s.refused("p")
     await rk8s.put(node("node1"))

@@ -100,11 +100,11 @@ async def test_a_foreign_pod_is_reported_left_alone_and_disturbs_nothing(served:
     await cluster.put_raw("/registry/pods/odd", value)
     await cluster.put(node("node1"), pod("p"))
     assert await cluster.bound("p") == {"p": "node1"}
-    assert reason in worker.loops.view.invalid.reasons["/registry/pods/default/odd"]
+    assert reason in worker.loops.scheduling.view.invalid.reasons["/registry/pods/default/odd"]
     assert PodKey("default", "odd") not in worker.queue
     assert await cluster.value("odd") == value
     await cluster.delete("odd")
-    await cluster.until(lambda: not worker.loops.view.invalid.reasons)
+    await cluster.until(lambda: not worker.loops.scheduling.view.invalid.reasons)
 
 
 @pytest.mark.parametrize("kind", NODES)
@@ -115,9 +115,9 @@ async def test_a_foreign_node_is_reported_and_takes_no_pod(served: Served, kind:
     await cluster.put_raw("/registry/nodes/odd", value)
     await cluster.put(node("node1"), pod("p"))
     assert await cluster.bound("p") == {"p": "node1"}
-    assert reason in worker.loops.view.invalid.reasons["/registry/nodes/odd"]
+    assert reason in worker.loops.scheduling.view.invalid.reasons["/registry/nodes/odd"]
     await cluster.delete("odd", kind="nodes")
-    await cluster.until(lambda: not worker.loops.view.invalid.reasons)
+    await cluster.until(lambda: not worker.loops.scheduling.view.invalid.reasons)
 
 
 async def test_a_foreign_pod_that_is_bound_holds_what_can_be_read(served: Served) -> None:

@@ -42,9 +42,9 @@ async def test_the_record_of_a_bind_goes_with_its_pod(rk8s: Rk8sCluster) -> None
     await rk8s.put(docs.node("worker1"), docs.pod("web-1"))
     worker = await rk8s.worker()
     await rk8s.bound("web-1")
-    await rk8s.until(lambda: worker.loops.view.bound_by)
+    await rk8s.until(lambda: worker.loops.scheduling.view.bound_by)
     await rk8s.delete("web-1")
-    await rk8s.until(lambda: not worker.loops.view.bound_by)
+    await rk8s.until(lambda: not worker.loops.scheduling.view.bound_by)
 
 
 async def test_a_refusal_leaves_the_document_as_it_is(rk8s: Rk8sCluster) -> None:
@@ -84,7 +84,7 @@ async def test_mixed_documents_are_reported_and_disturb_nothing(rk8s: Rk8sCluste
     await rk8s.put(docs.node("worker1"), docs.pod("web-1"))
     worker = await rk8s.worker()
     await rk8s.bound("web-1")
-    reasons = worker.loops.view.invalid.reasons
+    reasons = worker.loops.scheduling.view.invalid.reasons
     assert reasons == {
         "/registry/pods/default/default/nested": "its key is not /registry/pods/<name>",
         "/registry/pods/default/theirs": (
@@ -141,7 +141,7 @@ async def test_a_worker_that_starts_nothing_writes_no_key_of_rk8s(rk8s: Rk8sClus
     before = await rk8s.theirs()
     worker = await rk8s.worker(dispatch="none")
     await rk8s.until(lambda: len(worker.cache.pods) == 3)
-    await worker.loops.node_evictions.look()
+    await worker.loops.scheduling.node_evictions.look()
     assert await rk8s.theirs() == before
     create_revision = next(kv.create_revision for kv in before if kv.key == "/registry/pods/web-1")
     uid = f"rev-{create_revision}"

@@ -238,11 +238,11 @@ class Stage:
             TemporalSide(self.attempts, self.nodes, self.polling, self._probe, self.run_ends),
             grant=self.grant,
         )
-        self.loops.node_evictions._every = 1e9  # it looks when a test says so
-        self.queue = self.loops.queue
+        self.loops.scheduling.node_evictions._every = 1e9  # it looks when a test says so
+        self.queue = self.loops.scheduling.queue
         self._deciding = False
-        self._round = self.loops.waker.round
-        self.loops.waker.round = self._noted_round  # type: ignore[method-assign]
+        self._round = self.loops.scheduling.waker.round
+        self.loops.scheduling.waker.round = self._noted_round  # type: ignore[method-assign]
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -265,7 +265,7 @@ class Stage:
 
     async def __aenter__(self) -> Stage:
         self.begin()
-        await self.until(lambda: self.loops.shards.me is not None or self.settings.dispatch != "sharded")
+        await self.until(lambda: self.loops.scheduling.shards.me is not None or self.settings.dispatch != "sharded")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -279,7 +279,7 @@ class Stage:
         await self.store.txn([], [Put(keys.instance("common", "other", 1), record.to_bytes(), lease=other.id)])
         async with self:
             await other.revoke()
-            await self.until(lambda: len(self.loops.shards.members) == 1)
+            await self.until(lambda: len(self.loops.scheduling.shards.members) == 1)
             yield
 
     async def drain(self) -> None:
@@ -351,7 +351,7 @@ class Stage:
     async def caught_up(self) -> None:
         """Everything written so far was taken in, and no decision is left to make."""
         await self.caught_up_without_signals()
-        await self.loops.signals.settle()
+        await self.loops.scheduling.signals.settle()
         await turns()
 
     async def caught_up_without_signals(self) -> None:
@@ -359,7 +359,7 @@ class Stage:
         await self.applied()
         await asyncio.sleep(0.05)
         # The waker gathers for 0.02 s before it decides; however long that took, it has decided.
-        await self.until(lambda: not self._deciding and not self.loops.waker._kicked.is_set())
+        await self.until(lambda: not self._deciding and not self.loops.scheduling.waker._kicked.is_set())
         await turns()
 
     async def applied(self) -> None:
@@ -371,7 +371,7 @@ class Stage:
     def later(self, seconds: float) -> None:
         """Time passes, and the loops look at it."""
         self.clock.advance(seconds)
-        self.loops.dispatcher.kick()
+        self.loops.scheduling.dispatcher.kick()
 
 
 async def shortly(seconds: float) -> None:

@@ -25,7 +25,6 @@ from wharfinger.programs.membership import Membership
 from wharfinger.scheduling.loops.shards import ShareOut
 from wharfinger.scheduling.loops.signals import Pollable
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.scheduling.state.informer.informer import Informer
 
 log = logging.getLogger(__name__)
 
@@ -45,27 +44,25 @@ class Lifecycle:
     def __init__(
         self,
         *,
-        informer: Informer,
+        synced: Callable[[], bool],
         membership: Membership,
         reachability: Reachability,
         polling: Pollable,
         share_out: ShareOut,
         clock: Callable[[], float],
         settle: Callable[[], float] = lambda: 0.0,
-        configured: Callable[[], bool] = lambda: True,
         warm: Callable[[], object] = lambda: None,
     ) -> None:
-        """`settle`: seconds to wait once synced, before the first time of duty; `configured`: whether the dynamic
-        configuration that the first list showed is taken in. `warm` makes what the first decision needs; it is called
+        """`synced`: whether the first list is taken in, and the dynamic configuration that it showed. `settle`: seconds
+        to wait once synced, before the first time of duty. `warm` makes what the first decision needs; it is called
         while the first registration as ready is on its way.
         """
         self._warm = warm
-        self._configured = configured
         self._clock = clock
         self._settle = settle
         self._synced_at: float | None = None
         self._begun = False
-        self._informer = informer
+        self._synced = synced
         self._membership = membership
         self._reachability = reachability
         self._polling = polling
@@ -135,9 +132,6 @@ class Lifecycle:
     def _fit(self) -> bool:
         ready = self._synced() and not self._unsettled()
         return ready and not self._draining and self._membership.held and self._reachability.reachable
-
-    def _synced(self) -> bool:
-        return self._informer.synced.is_set() and self._configured()
 
     def _unsettled(self) -> float:
         """Seconds left until it may go on duty for the first time."""

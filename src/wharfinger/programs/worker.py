@@ -24,6 +24,7 @@ from wharfinger.framework.profiles import Configured, load_configuration, overla
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.loops.connecting import ConnectedApi
+from wharfinger.kubernetes.loops.worker_loops import KubernetesParts
 from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process import logs
 from wharfinger.process.build import build_id
@@ -36,7 +37,6 @@ from wharfinger.process.records import SoftwareRecord
 from wharfinger.process.running import unless_stopped
 from wharfinger.process.transactions import Limits
 from wharfinger.programs.grants import OwnGrant, while_granted
-from wharfinger.programs.kubernetes_parts import KubernetesParts
 from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.contracts.attempts import AttemptTimings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
@@ -139,7 +139,7 @@ class Worker:
             ),
             health_url=health_url,
             grant=self.grant,
-            upstream=parts.loops_of(self.cache, frozenset(self._profiles)) if parts is not None else None,
+            kubernetes=parts.loops_of(self.cache, frozenset(self._profiles)) if parts is not None else None,
         )
         self._follow(attempts)
 
@@ -154,7 +154,7 @@ class Worker:
                 store=self._process.store,
                 overlay=lambda value, running: overlay_configuration(self._started, value, running),
                 said_at_start=written.profiles != usual.profiles,
-                changed=self.loops.reconfigured,
+                changed=self.loops.scheduling.reconfigured,
             )
         )
         dynamic.follow(
@@ -171,7 +171,7 @@ class Worker:
     @property
     def queue(self) -> SchedulingQueue:
         """The pods that are this worker's to place."""
-        return self.loops.queue
+        return self.loops.scheduling.queue
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""

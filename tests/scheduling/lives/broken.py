@@ -147,7 +147,7 @@ class DropsKicks(Parts):
     """The dispatcher misses a third of its kicks, and does something at its next tick."""
 
     def assembled(self, loops: Loops) -> None:
-        loops.dispatcher._kicked = _HalfDeaf()
+        loops.scheduling.dispatcher._kicked = _HalfDeaf()
 
 
 class _NeverEnds(Window):
@@ -175,7 +175,7 @@ class CountsNoGroups(Parts):
 
 
 def _look_through(loops: Loops, window: Window) -> None:
-    loops.queue.window = loops.queue.in_flight._window = window
+    loops.scheduling.queue.window = loops.scheduling.queue.in_flight._window = window
 
 
 class _Deaf(RunEnds):
@@ -194,7 +194,7 @@ class IgnoresOverdueRuns(Parts):
     """No end of a run is waited for that another worker may see."""
 
     def assembled(self, loops: Loops) -> None:
-        loops.dispatcher._overdue = cast("OverdueRuns", _Follows())
+        loops.scheduling.dispatcher._overdue = cast("OverdueRuns", _Follows())
 
 
 class _Follows:
@@ -206,7 +206,7 @@ class ReturnsNoOverdue(Parts):
     """A start that etcd never confirms is not repeated."""
 
     def assembled(self, loops: Loops) -> None:
-        loops.queue.return_overdue = lambda: 0  # type: ignore[method-assign]
+        loops.scheduling.queue.return_overdue = lambda: 0  # type: ignore[method-assign]
 
 
 class HearsNoExtender(Parts):
@@ -241,7 +241,7 @@ class StartsNoGang(Parts):
     """Gangs are left in the queue."""
 
     def assembled(self, loops: Loops) -> None:
-        loops.queue.pop_gang = list  # type: ignore[method-assign]
+        loops.scheduling.queue.pop_gang = list  # type: ignore[method-assign]
 
 
 class _Holds(Active):
@@ -255,7 +255,7 @@ class HoldsTheAlone(Parts):
     """Pods that are never placed with others wait for groups."""
 
     def assembled(self, loops: Loops) -> None:
-        queue = loops.queue
+        queue = loops.scheduling.queue
         queue.active = active = _Holds(by_priority, queue._lane)
         active.queue = queue
 
@@ -264,7 +264,7 @@ class TurnsTheOrder(Parts):
     """Less important pods go first."""
 
     def assembled(self, loops: Loops) -> None:
-        queue = loops.queue
+        queue = loops.scheduling.queue
         queue.active = Active(lambda pod, arrival: (pod.priority, arrival), queue._lane)
 
 

@@ -30,7 +30,7 @@ class WorkerJudge:
     def __init__(self, worker: SimulatedWorker, violated: Callable[..., None]) -> None:
         self._worker = worker
         self.name = worker.name
-        self._queue = worker.loops.queue
+        self._queue = worker.loops.scheduling.queue
         self._violated = violated
         self._looks = 0
         self._ready: dict[Entry, tuple[int, float]] = {}
@@ -50,7 +50,7 @@ class WorkerJudge:
             self._returned()
         if self._failed:
             self._heard()
-        if self._worker.loops.shards.me is None:
+        if self._worker.loops.scheduling.shards.me is None:
             return
         queue = self._queue
         if not len(queue):
@@ -133,7 +133,7 @@ class WorkerJudge:
         expected = {
             key: None
             for key, pod in cache.pods.items()
-            if pod.pending and ownership.owns(pod, cache.tenants) and loops.shards.mine(pod)
+            if pod.pending and ownership.owns(pod, cache.tenants) and loops.scheduling.shards.mine(pod)
         }
         for key in queue:
             if key not in expected:
@@ -171,7 +171,7 @@ class WorkerJudge:
 
     def has(self, name: str) -> Part | None:
         """In which part of its queue the pod is, while the worker serves."""
-        if self._worker.gone or self._worker.loops.shards.me is None:
+        if self._worker.gone or self._worker.loops.scheduling.shards.me is None:
             return None
         entry = self._queue.get(PodKey("default", name))
         return entry.part if entry is not None else None

@@ -28,11 +28,11 @@ SETTINGS = DispatchSettings(hold=0.0, cohort_most=6, cohorts_in_flight=2, parked
 
 async def flood(stage: Stage, *names: str, **fields: Any) -> None:
     """Pods that are all there before any of them is started."""
-    stage.loops.dispatcher.serve(False)
+    stage.loops.scheduling.dispatcher.serve(False)
     for name in names:
         await stage.put_pod(name, **fields)
     await stage.until(lambda: all(stage.part(name) is Part.ACTIVE for name in names))
-    stage.loops.dispatcher.serve(True)
+    stage.loops.scheduling.dispatcher.serve(True)
 
 
 async def turn_away(stage: Stage, name: str, **record: Any) -> None:
@@ -69,7 +69,7 @@ async def test_cohorts_larger_than_temporal_can_list_are_capped_with_a_log(caplo
 async def test_settings_without_effect_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     settings = DispatchSettings(hold=0.0, cohort_from=24, completing=20)
     async with Stage(dispatching=settings) as stage:
-        stage.loops.dispatcher.configure(replace(settings, cohort_most=100))
+        stage.loops.scheduling.dispatcher.configure(replace(settings, cohort_most=100))
 
     said = [record.getMessage() for record in caplog.records if "without_effect" in record.getMessage()]
     assert said == [
@@ -120,13 +120,13 @@ async def test_pod_in_a_quiet_system_goes_alone_and_what_follows_goes_together()
 
 async def test_a_flood_is_placed_by_full_groups_in_order_and_in_turns() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         for number in range(6):
             await stage.put_pod(f"low{number}")
         for number in range(7):
             await stage.put_pod(f"high{number}", priority=5)
         await stage.caught_up()
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.serve(True)
         await stage.until(lambda: len(stage.attempts.cohorts) == 2)
         await stage.caught_up()
 
@@ -230,10 +230,10 @@ async def test_cohorts_off_leaves_woken_pods_with_a_parked_chain_to_a_cohort() -
         await stage.waiting("p")
         entry = stage.entry("p")
         assert entry is not None
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         stage.queue.wake(entry, Reason("NodeAdd"))
-        stage.loops.dispatcher.configure(replace(SETTINGS, cohorts=False))
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.configure(replace(SETTINGS, cohorts=False))
+        stage.loops.scheduling.dispatcher.serve(True)
         stage.later(1)
         await stage.until(lambda: stage.attempts.cohorts)
 
@@ -514,11 +514,11 @@ async def test_chains_that_no_record_confirms_do_not_keep_others_from_theirs() -
         stage.clock.advance(0.1)
         await stage.put_pod("late")
         await stage.until(lambda: stage.part("late") is not None)
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         for name in names:
             await turn_away(stage, name, urgent=True)
         await stage.until(lambda: all(stage.part(name) is Part.WAITING for name in names))
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.serve(True)
         await stage.until(lambda: stage.queue.waiting.urgent.unconfirmed == CHAINS)
         await stage.caught_up()
         assert "late" not in stage.attempts.names
@@ -624,7 +624,7 @@ async def test_chain_started_beside_a_cohort_is_signalled_when_its_pod_is_bound(
         await stage.put_pod("p")
         await stage.until(lambda: stage.attempts.names == ["p"])
         await stage.caught_up()
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         stage.later(31)
         stage.queue.return_overdue()
         await flood(stage, "a", "b", "c")

@@ -168,7 +168,7 @@ async def test_a_worker_that_does_not_dispatch_starts_and_owns_nothing() -> None
         await stage.caught_up()
 
         assert stage.attempts.started == []
-        assert stage.loops.shards.members == frozenset()
+        assert stage.loops.scheduling.shards.members == frozenset()
 
 
 async def test_starts_follow_each_other_without_a_tick_from_the_lowest_limit(
@@ -176,11 +176,11 @@ async def test_starts_follow_each_other_without_a_tick_from_the_lowest_limit(
 ) -> None:
     monkeypatch.setattr(dispatcher, "TICK", 600.0)  # each start is followed by the next, no clock has to come round
     async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         for number in range(40):
             await stage.put_pod(f"p{number}")
         await stage.caught_up()
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.serve(True)
         await stage.until(lambda: len(stage.attempts.started) == 40)
 
 
@@ -195,11 +195,11 @@ async def test_few_pods_start_in_an_outage_and_the_most_urgent_first_after_it() 
 
         await stage.put_pod("urgent", priority=9)
         await stage.caught_up()
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         await stage.until(lambda: not len(stage.queue.in_flight))  # each start was given up, and is deferred
         stage.attempts.failing.clear()
         stage.later(LATER)
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.serve(True)
         await stage.until(lambda: "urgent" in stage.attempts.names)
         assert stage.attempts.names.index("urgent") <= 4
 
@@ -232,7 +232,7 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_in_a_pause() -> None:
     await stage.put_pod("p")
     async with stage.in_place_of_another():
         await stage.caught_up()
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         process = ProcessParts(stage.own, Metrics(), clock=stage.clock, rng=random.Random(1))
         settings = stage.settings.dispatching
         standby = dispatcher.Dispatcher(process, stage.queue, stage.attempts, settings, tenant_label="", paused=paused)
@@ -269,7 +269,7 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_without_room(monkeypatc
         await stage.put_pod("p")
         await stage.caught_up()
         stage.clock.advance(2.0)
-        stage.loops.dispatcher.kick()
+        stage.loops.scheduling.dispatcher.kick()
         await turns()
 
         assert len(stage.queue.active) == 1

@@ -18,7 +18,7 @@ async def test_a_waiting_pod_that_is_deleted_ends_its_chain_and_its_record() -> 
     async with Stage() as stage:
         await stage.waiting("p")
         await stage.store.delete(keys.pod("default", "p"))
-        await stage.until(lambda: not stage.loops.view.records)
+        await stage.until(lambda: not stage.loops.scheduling.view.records)
 
         assert [(name, wake.revision, wake.event) for name, wake in stage.attempts.woken] == [("p", 0, "PodGone")]
         assert not await record(stage, "p")
@@ -29,7 +29,7 @@ async def test_waiting_pod_bound_elsewhere_ends_its_chain_and_its_record() -> No
     async with Stage() as stage:
         await stage.waiting("p")
         await stage.put_pod("p", node="n")
-        await stage.until(lambda: not stage.loops.view.records)
+        await stage.until(lambda: not stage.loops.scheduling.view.records)
 
         assert stage.attempts.woken_names == ["p"]
 
@@ -52,7 +52,7 @@ async def test_pod_being_deleted_is_signalled_at_once_and_loses_its_record() -> 
         assert stage.part("p") is None
 
         await stage.store.delete(keys.pod("default", "p"))
-        await stage.until(lambda: not stage.loops.view.records)
+        await stage.until(lambda: not stage.loops.scheduling.view.records)
 
 
 async def test_a_record_written_for_a_pod_just_deleted_is_removed() -> None:
@@ -63,7 +63,7 @@ async def test_a_record_written_for_a_pod_just_deleted_is_removed() -> None:
         assert put is not None
         await stage.refuse("p")
         await stage.store.delete(keys.pod("default", "p"))
-        await stage.until(lambda: not stage.loops.view.records and not stage.cache.pods)
+        await stage.until(lambda: not stage.loops.scheduling.view.records and not stage.cache.pods)
 
         assert not await record(stage, "p")
 
@@ -75,7 +75,7 @@ async def test_record_of_an_earlier_life_is_removed_and_its_chain_ended() -> Non
         await stage.store.txn(
             [], [Put(keys.pod("default", "p"), pod_bytes("p")), Put(keys.attempt("default", "p"), left.to_bytes())]
         )
-        await stage.until(lambda: stage.attempts.woken and not stage.loops.view.records)
+        await stage.until(lambda: stage.attempts.woken and not stage.loops.scheduling.view.records)
 
         assert stage.attempts.woken_names == ["p"]
         assert not await record(stage, "p")

@@ -208,15 +208,15 @@ async def test_a_gang_starts_while_a_group_counts() -> None:
 
 async def test_a_gang_that_is_given_up_while_it_starts_loses_no_member() -> None:
     async with Stage() as stage:
-        stage.loops.dispatcher.serve(False)
+        stage.loops.scheduling.dispatcher.serve(False)
         await put_members(stage, "a", "b", "c")
         await stage.until(lambda: parts(stage, "a", "b", "c") == [Part.ACTIVE] * 3)
         members = stage.queue.pop_gang()
-        stage.loops.dispatcher._starts.gang(members)
+        stage.loops.scheduling.dispatcher._starts.gang(members)
         for entry in members:
             stage.queue.gangs.discard(entry)
         await stage.caught_up()
-        stage.loops.dispatcher.serve(True)
+        stage.loops.scheduling.dispatcher.serve(True)
         stage.later(31.0)
         await stage.until(lambda: {entry.cause for entry in members} == {UNCONFIRMED})
 
@@ -337,7 +337,7 @@ async def test_sweep_wakes_a_gang_once_and_starts_a_closed_chain_anew() -> None:
         started = len(stage.attempts.gangs)
 
         stage.clock.advance(101.0)
-        stage.loops.waker._kicked.set()
+        stage.loops.scheduling.waker._kicked.set()
         await stage.until(lambda: len(stage.attempts.gangs) > started)
 
         assert stage.attempts.gangs[-1][0] == "team"

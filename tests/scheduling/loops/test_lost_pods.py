@@ -38,14 +38,14 @@ async def test_pods_of_a_node_that_cannot_be_read_are_not_lost() -> None:
         await stage.store.put(keys.node("n"), node_bytes("n").replace(b"allocatable", b"Allocatable"))
         await stage.caught_up()
 
-        assert stage.loops.view.invalid.reasons
+        assert stage.loops.scheduling.view.invalid.reasons
         assert lost(stage) == 0
 
 
 async def test_each_lost_pod_is_counted_by_one_of_several_workers() -> None:
     store = MemoryStore()
     async with Stage(store, slot="one") as one, Stage(store, slot="two") as two:
-        await one.until(lambda: len(one.loops.shards.members) == len(two.loops.shards.members) == 2)
+        await one.until(lambda: all(len(each.loops.scheduling.shards.members) == 2 for each in (one, two)))
         for number in range(8):
             await one.put_pod(f"lost-{number}", node=f"gone-{number}")
         await one.caught_up()

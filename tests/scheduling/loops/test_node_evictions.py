@@ -27,7 +27,7 @@ async def looked(stage: Stage) -> list[tuple[str, str, str]]:
     """What one look asks for."""
     await stage.caught_up()
     stage.nodes.asked.clear()
-    await stage.loops.node_evictions.look()
+    await stage.loops.scheduling.node_evictions.look()
     return stage.nodes.asked
 
 
@@ -171,7 +171,7 @@ async def test_half_requeued_pods_start_the_workflow_under_any_options() -> None
         await stage.store.delete(keys.requeued("gone", "default", "web"))
 
         assert await looked(stage) == [("signal", "gone", "poke")]
-        assert stage.loops.view.requeued == {}
+        assert stage.loops.scheduling.view.requeued == {}
 
 
 async def test_record_that_holds_no_pod_is_reported_and_starts_nothing() -> None:
@@ -180,7 +180,7 @@ async def test_record_that_holds_no_pod_is_reported_and_starts_nothing() -> None
         await stage.store.put(key, pod_bytes("web", node="gone"))
 
         assert await looked(stage) == []
-        assert "made anew unbound" in stage.loops.view.invalid.reasons[key]
+        assert "made anew unbound" in stage.loops.scheduling.view.invalid.reasons[key]
 
 
 async def test_a_worker_that_does_not_dispatch_clears_no_node() -> None:
@@ -199,7 +199,7 @@ async def test_each_node_has_one_caretaker() -> None:
         Stage(store, slot="one", node_evictions=BOTH) as one,
         Stage(store, slot="two", node_evictions=BOTH) as two,
     ):
-        await one.until(lambda: len(one.loops.shards.members) == len(two.loops.shards.members) == 2)
+        await one.until(lambda: all(len(each.loops.scheduling.shards.members) == 2 for each in (one, two)))
         for number in range(8):
             await one.put_pod(f"lost-{number}", node=f"gone-{number}")
 

@@ -32,7 +32,7 @@ async def test_worker_registers_the_scheduler_names_of_its_profiles() -> None:
 async def test_unserved_pod_is_counted_by_one_of_several_workers() -> None:
     store = MemoryStore()
     async with Stage(store, slot="one") as one, Stage(store, slot="two") as two:
-        await one.until(lambda: len(one.loops.shards.members) == len(two.loops.shards.members) == 2)
+        await one.until(lambda: all(len(each.loops.scheduling.shards.members) == 2 for each in (one, two)))
         for number in range(8):
             await one.put_pod(f"foreign-{number}", scheduler="volcano")
         await one.put_pod("ours")

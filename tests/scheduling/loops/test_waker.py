@@ -90,7 +90,7 @@ async def test_pods_that_arrived_at_one_moment_are_woken_in_order_of_creation() 
         younger, older = stage.entry("a"), stage.entry("z")
         assert younger is not None
         assert older is not None
-        candidacy = stage.loops.waker._candidacy
+        candidacy = stage.loops.scheduling.waker._candidacy
         for entry in (younger, older):
             candidacy.add(entry, Reason("NodeAdd"))
 
@@ -199,11 +199,11 @@ async def test_sweep_wakes_a_missed_pod_with_a_signal_that_always_counts() -> No
         assert stage.attempts.woken == []
 
         stage.clock.advance(301)
-        stage.loops.waker._kicked.set()  # type: ignore[attr-defined]
+        stage.loops.scheduling.waker._kicked.set()  # type: ignore[attr-defined]
         await stage.until(lambda: stage.attempts.woken)
 
         assert [(name, wake.event) for name, wake in stage.attempts.woken] == [("p", "Sweep")]
-        record = stage.loops.view.records[PodKey("default", "p")]
+        record = stage.loops.scheduling.view.records[PodKey("default", "p")]
         assert stage.attempts.woken[0][1].revision == 0 or stage.attempts.woken[0][1].revision > record.revision
 
 

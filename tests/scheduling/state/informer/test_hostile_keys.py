@@ -16,7 +16,7 @@ async def test_record_under_an_undecodable_key_is_removed_and_ends_no_worker() -
         bad = keys.attempt("default", "\udcff")
         await stage.store.put(bad, RECORD.to_bytes())
         await stage.until(lambda: stage.attempts.woken)
-        await stage.until(lambda: not stage.loops.view.records)
+        await stage.until(lambda: not stage.loops.scheduling.view.records)
 
         assert (await stage.store.get(bad)).kv is None
         assert stage.attempts.woken[0][1].object == "default/\\xff"
@@ -29,7 +29,7 @@ async def test_registration_with_an_invalid_incarnation_is_ignored(incarnation: 
         await stage.store.put(f"{keys.INSTANCES}common/x/{incarnation}", record.to_bytes())
         await stage.caught_up()
 
-        assert len(stage.loops.shards.members) == 1
+        assert len(stage.loops.scheduling.shards.members) == 1
 
 
 async def test_an_ending_that_fails_for_good_keeps_no_other_from_its_end() -> None:

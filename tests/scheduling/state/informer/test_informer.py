@@ -45,7 +45,7 @@ async def test_the_events_of_one_revision_arrive_together() -> None:
             seen.append(changes)
 
     async with Stage() as stage:
-        stage.loops.informer._subscribers.append(Witness())  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._subscribers.append(Witness())  # type: ignore[attr-defined]
         await stage.store.txn(
             [],
             [
@@ -129,14 +129,14 @@ async def test_after_a_compaction_the_difference_becomes_ordinary_events() -> No
         await stage.put_pod("recreated")
         await stage.caught_up()
         old = stage.cache.pods[PodKey("default", "recreated")].create_revision
-        stage.loops.informer._store.pause_watches()  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._store.pause_watches()  # type: ignore[attr-defined]
         await stage.store.delete(keys.node("goes"))
         await stage.store.delete(keys.pod("default", "deleted"))
         await stage.store.delete(keys.pod("default", "recreated"))
         await stage.put_pod("recreated")
         await stage.put_pod("new")
         stage.store.compact(stage.store.revision)
-        stage.loops.informer._store.resume_watches()  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._store.resume_watches()  # type: ignore[attr-defined]
         await stage.caught_up()
 
         assert set(stage.cache.nodes) == {"stays"}
@@ -174,7 +174,7 @@ async def test_interrupted_first_list_loses_nothing_and_applies_at_once() -> Non
     for name in ("changes", "gone", "stays", "still"):
         await stage.put_pod(name)
     await stage.put_node("n")
-    informer = stage.loops.informer
+    informer = stage.loops.scheduling.informer
     informer._page_size = 2
     store, told = informer._store, list[Changes]()
     plain = store.list
@@ -281,15 +281,15 @@ async def test_versions_of_a_namespace_are_removed_with_its_last_pod() -> None:
         await stage.store.put(keys.terms(name), b"{}")
     await stage.store.put(keys.terms("*"), b"{}")
     async with stage:
-        await stage.until(lambda: set(stage.loops.view.versions[keys.TERMS]) == {"default", "*"})
-        await stage.until(lambda: set(stage.loops.view.versions[keys.BOUND]) == {"default"})
+        await stage.until(lambda: set(stage.loops.scheduling.view.versions[keys.TERMS]) == {"default", "*"})
+        await stage.until(lambda: set(stage.loops.scheduling.view.versions[keys.BOUND]) == {"default"})
 
         assert stage.cache.terms["gone"] == stage.cache.bound["gone"] == 0
 
 
 def keys_of(stage: Stage) -> set[str]:
-    found = [keys.attempt(*key) for key in stage.loops.view.records]
-    return {*found, *(keys.binding(name) for name in stage.loops.view.versions[keys.BINDINGS])}
+    found = [keys.attempt(*key) for key in stage.loops.scheduling.view.records]
+    return {*found, *(keys.binding(name) for name in stage.loops.scheduling.view.versions[keys.BINDINGS])}
 
 
 async def test_delete_and_put_of_keys_in_one_revision_are_one_change() -> None:

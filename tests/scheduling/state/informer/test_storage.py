@@ -35,7 +35,7 @@ async def test_what_was_there_and_what_comes_is_seen() -> None:
     await put(stage, keys.STORAGE_CLASSES + "fast", volumeBindingMode="WaitForFirstConsumer")
     await put(stage, keys.PERSISTENT_VOLUMES + "v", spec={"storageClassName": "fast"})
     async with stage:
-        stage.loops.informer._subscribers.append(witness)  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._subscribers.append(witness)  # type: ignore[attr-defined]
         await put(stage, keys.PERSISTENT_VOLUME_CLAIMS + "team/data", spec={"storageClassName": "fast"})
         await put(stage, keys.CSI_NODES + "n1")
         await put(stage, keys.CSI_DRIVERS + "d", spec={"storageCapacity": True})
@@ -64,7 +64,7 @@ async def test_a_change_is_told_with_what_was_before() -> None:
     async with Stage() as stage:
         await put(stage, key)
         await stage.caught_up()
-        stage.loops.informer._subscribers.append(witness)  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._subscribers.append(witness)  # type: ignore[attr-defined]
         await put(stage, key, spec={"volumeName": "v"}, status={"phase": "Bound"})
         await put(stage, key, spec={"volumeName": "v"}, status={"phase": "Bound", "capacity": {"storage": "1Gi"}})
         await stage.store.put(key, b"{")

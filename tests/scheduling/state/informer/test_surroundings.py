@@ -113,7 +113,7 @@ async def test_changes_are_passed_on_with_their_surroundings() -> None:
             seen.append(changes)
 
     async with Stage() as stage:
-        stage.loops.informer._subscribers.append(Witness())  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._subscribers.append(Witness())  # type: ignore[attr-defined]
         await put(stage, keys.SERVICES, "web", spec={"selector": LABELS})
         await stage.put_node("n")
         await stage.caught_up()
@@ -128,11 +128,11 @@ async def test_what_changed_behind_a_compaction_is_found_by_the_list() -> None:
         await put(stage, keys.NAMESPACES, "goes")
         await put(stage, keys.NAMESPACES, "stays")
         await stage.caught_up()
-        stage.loops.informer._store.pause_watches()  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._store.pause_watches()  # type: ignore[attr-defined]
         await stage.store.delete(key(keys.NAMESPACES, "goes"))
         await put(stage, keys.NAMESPACES, "stays", metadata={"labels": {"a": "b"}})
         stage.store.compact(stage.store.revision)
-        stage.loops.informer._store.resume_watches()  # type: ignore[attr-defined]
+        stage.loops.scheduling.informer._store.resume_watches()  # type: ignore[attr-defined]
         await stage.caught_up()
 
         assert set(stage.cache.surroundings.namespaces) == {"stays"}

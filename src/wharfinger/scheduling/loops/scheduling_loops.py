@@ -1,0 +1,206 @@
+"""Puts the loops together by which a worker places pods; what they use of Temporal is passed in.
+
+The order in which changes are passed on matters: whose a pod is (`Lifecycle` of `programs`), then the queue
+(`PodEventHandler`), then what reads the queue (`Waker`), then what cleans up (`Closer`). Upkeep of the cache runs
+beside them: assumptions expire, and other writers' over-commitment is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from wharfinger.objects.documents.formats import format_of
+from wharfinger.process.parts import ProcessParts
+from wharfinger.scheduling.effects.starts import TASK_TIMEOUT
+from wharfinger.scheduling.loops.closer import ChainEnds, Closer
+from wharfinger.scheduling.loops.dispatcher import Dispatcher
+from wharfinger.scheduling.loops.gauges import Gauges, UnservedPods
+from wharfinger.scheduling.loops.node_evictions import Caretakers, LostPods, NodeEvictionStarter
+from wharfinger.scheduling.loops.pod_events import PodEventHandler
+from wharfinger.scheduling.loops.queueing import Gangs, alone_by, gate_by, order_by
+from wharfinger.scheduling.loops.shards import Instances, Shards, ShareOut
+from wharfinger.scheduling.loops.signals import TemporalSide
+from wharfinger.scheduling.loops.wake_signals import WakeSignals
+from wharfinger.scheduling.loops.waker import Waker
+from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.changes import Subscriber
+from wharfinger.scheduling.state.informer.decoding import OwnKey
+from wharfinger.scheduling.state.informer.informer import Informer
+from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.queue.active_queue import Window
+from wharfinger.scheduling.state.queue.entry import Entry, Part
+from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.settings import WorkerSettings
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+UPKEEP_EVERY = 1.0
+"""Seconds between two looks at the cache."""
+
+
+class Loop(Protocol):
+    """What runs as long as the worker does."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+
+
+class SchedulingLoops:
+    """Follows etcd, shares pods out, starts and wakes attempts, and starts the workflows that clear nodes."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        process: ProcessParts,
+        pool: Pool,
+        temporal: TemporalSide,
+        *,
+        own: OwnKey | None,
+        paused: Callable[[], bool],
+    ) -> None:
+        """`own`: one more key that the watch decodes; `paused`: whether nothing may be placed now."""
+        dispatching, attempts = settings.dispatching, temporal.attempts
+        store, metrics, clock, rng = process.store, process.metrics, process.clock, process.rng
+        cache, profiles, ownership = pool.cache, pool.profiles, pool.ownership
+        self.cache = cache
+        self._incoming = functools.cache(metrics.queue_incoming.labels)
+        self.shards = Shards(hold=dispatching.hold, clock=clock)
+        self.view = View(cache, metrics, own=own, format_=format_of(store.format), as_stored=store.as_stored)
+        gate = gate_by(profiles)
+        self.gangs = Gangs(cache, ownership, gate=gate)
+        self.queue = SchedulingQueue(
+            clock=clock,
+            gate=gate,
+            gang=self.gangs.placed_with,
+            order=order_by(profiles),
+            alone=alone_by(profiles),
+            confirm_after=dispatching.confirm_after,
+            restart_every=dispatching.restart_every,
+            spread=rng.random,
+            backoff=attempts.seconds_after,
+            window=Window(
+                dispatching.cohort_most, dispatching.cohorts_in_flight, task_timeout=TASK_TIMEOUT.total_seconds()
+            ),
+            entered=self._entered,
+        )
+        self.dispatcher = Dispatcher(
+            process,
+            self.queue,
+            attempts,
+            dispatching,
+            tenant_label=settings.tenant_label,
+            seen=lambda: cache.progress.revision,
+            paused=paused,
+        )
+        kick = self.dispatcher.kick
+        temporal.run_ends.on_failure(self.dispatcher.run_failed)
+        self.signals = WakeSignals(
+            attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, rng=rng
+        )
+        self.waker = Waker(
+            process,
+            pool,
+            self.queue,
+            signals=self.signals,
+            groups=self.dispatcher,
+            sweep_every=dispatching.restart_every,
+        )
+        self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, rng=rng)
+        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, rng=rng)
+        self.pod_events = PodEventHandler(
+            process,
+            pool,
+            self.queue,
+            gangs=self.gangs,
+            shards=self.shards,
+            records=self.view.records,
+            ending=self.closer,
+            kick=kick,
+        )
+        cache.unanswered.on_answer(self.pod_events.answered)
+        self.share_out = ShareOut(pool, self.shards, serve=self.dispatcher.serve, resharded=self.pod_events.resharded)
+        self._subscribers: list[Subscriber] = []
+        self.informer = Informer(store, self.view, self._subscribers, metrics, rng=rng, clock=clock)
+        self._instances = instances = Instances()
+        self._unserved = UnservedPods(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
+        caretakers = Caretakers(instances, lambda: self.shards.me)
+        lost = LostPods(self.view, caretakers)
+        self.node_evictions = NodeEvictionStarter(
+            settings.node_evictions,
+            view=self.view,
+            lost=lost,
+            caretakers=caretakers,
+            starter=temporal.nodes,
+            clock=clock,
+        )
+        self._upkeep = Upkeep(cache, metrics)
+        self.gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=self._unserved, lost=lost)
+
+    def subscribe(self, before: Iterable[Subscriber], after: Iterable[Subscriber]) -> None:
+        """Pass each revision's changes to `before`, to these loops, then to `after`."""
+        own = (self.pod_events, self.waker, self.closer, self._instances, self._unserved, self.node_evictions)
+        self._subscribers[:] = [*before, *own, *after]
+
+    @property
+    def all(self) -> Sequence[Loop]:
+        """What the worker has to run."""
+        return (
+            self.informer,
+            self.dispatcher,
+            self.waker,
+            self.closer,
+            self.chain_ends,
+            self._upkeep,
+            self.node_evictions,
+        )
+
+    def reconfigured(self, gates: bool) -> None:
+        """Plugins have other arguments: look at every waiting pod again, and at every other one where gates do."""
+        if gates:
+            self.pod_events.reconfigured()
+        self.waker.reconfigured()
+
+    def _entered(self, entry: Entry, cause: str) -> None:
+        self._incoming(entry.part.value, cause).inc()
+        if entry.part is Part.WAITING:
+            self.waker.arrived(entry)
+
+
+class Upkeep:
+    """A timer over the cache."""
+
+    def __init__(self, cache: Cache, metrics: Metrics, *, every: float = UPKEEP_EVERY) -> None:
+        """`every`: seconds."""
+        self._cache = cache
+        self._metrics = metrics
+        self._every = every
+        self._revision = 0
+        self._over: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                self.look()
+            except Exception:  # one failing look must not end the timer
+                log.exception("upkeep_failed")
+
+    def look(self) -> None:
+        """One look."""
+        for assumption in self._cache.expire():
+            log.info("assumption_expired pod=%s/%s node=%s", *assumption.identity[:2], assumption.node)
+        if self._cache.progress.revision == self._revision:
+            return
+        self._revision = self._cache.progress.revision
+        over = frozenset(self._cache.over_committed())
+        for node in over - self._over:
+            self._metrics.foreign_overcommit.inc()
+            log.warning("node_overcommitted reason=other_writer node=%s", node)
+        self._over = over
