@@ -24,7 +24,7 @@ from kubernetes_pods import NAMESPACE, node_name
 
 from wharfinger.apiserver.client import PODS, revision_of, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put
@@ -68,7 +68,7 @@ async def promised(store: EtcdStore, api: HttpApiClient, nodes: int) -> list[tup
 
 async def measure(kubeconfig: Path, etcd: str, nodes: int, *, read: bool = False) -> dict[str, float]:
     """Keep them all. `read`: each promise is read first."""
-    api = HttpApiClient(read_access(kubeconfig), qps=-1)
+    api = HttpApiClient(read_access(kubeconfig), ApiLimits(qps=-1))
     try:
         async with EtcdStore(EtcdSettings(endpoints=(etcd,))) as store:
             adopter = Adopter(store, utc_now=now)

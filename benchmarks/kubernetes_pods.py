@@ -115,13 +115,13 @@ async def clear(api: ApiClient) -> None:
 
 
 async def _made(api: ApiClient, resource: Any, body: dict[str, Any], namespace: str) -> None:
-    answer = await api.create(resource, body, namespace=namespace, deadline=SILENCE)
+    answer = await api.create(resource, body, namespace=namespace)
     if not answer.done:
         raise BenchmarkFailed(f"the API server refuses {resource.plural}/{body['metadata']['name']}: {answer.message}")
 
 
 async def _deleted(api: ApiClient, resource: Any, name: str) -> None:
-    answer = await api.delete(resource, name, namespace=NAMESPACE, grace_seconds=0, deadline=SILENCE)
+    answer = await api.delete(resource, name, namespace=NAMESPACE, grace_seconds=0)
     if not answer.done and answer.code != 404:
         raise BenchmarkFailed(f"the API server does not delete {resource.plural}/{name}: {answer.message}")
 

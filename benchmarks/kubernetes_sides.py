@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from kubernetes_pods import SILENCE
 from processes import Child, Children, answers, up
 
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.cli.processes.process_options import kubernetes_arguments
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
@@ -62,7 +63,7 @@ class ApiServer:
 
     def client(self) -> HttpApiClient:
         """A client that is not held back."""
-        return HttpApiClient(read_access(self.kubeconfig), qps=UNLIMITED)
+        return HttpApiClient(read_access(self.kubeconfig), ApiLimits(qps=UNLIMITED, deadline=SILENCE))
 
     @classmethod
     async def start(cls, children: Children, etcd: Path, folder: Path) -> ApiServer:

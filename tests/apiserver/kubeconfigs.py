@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.clock import Clock
 from tests.etcd.certificates import Authority, Signed
-from wharfinger.apiserver.credentials import Access, CredentialClocks
+from wharfinger.apiserver.credentials import Access, ApiClocks
 from wharfinger.apiserver.exec_plugin import PluginCommand, PluginRun, RunPlugin
 from wharfinger.apiserver.kubeconfig import KubeconfigSurroundings, read_access
 
@@ -83,7 +83,7 @@ class KubeconfigFolder:
         return target
 
     def surroundings(self) -> KubeconfigSurroundings:
-        clocks = CredentialClocks(self.clock, self.now)
+        clocks = ApiClocks(self.clock, self.now)
         return KubeconfigSurroundings(self.environment, self.folder / "serviceaccount", clocks, self.run)
 
     def read(self) -> Access:

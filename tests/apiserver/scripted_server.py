@@ -142,6 +142,6 @@ async def ok(request: web.Request) -> web.StreamResponse:
     return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 
 
-async def bind(upstream: ApiClient, deadline: float = 4.0) -> ApiAnswer:
+async def bind(upstream: ApiClient) -> ApiAnswer:
     """A write whose body is sent."""
-    return await upstream.create(PODS, BODY, namespace="ns", name="a", subresource="binding", deadline=deadline)
+    return await upstream.create(PODS, BODY, namespace="ns", name="a", subresource="binding")

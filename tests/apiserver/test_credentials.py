@@ -14,8 +14,8 @@ from tests.clock import Clock
 from wharfinger.apiserver.credentials import (
     RETRY_AFTER,
     SETTLING,
+    ApiClocks,
     ApiIdentity,
-    CredentialClocks,
     HeldIdentity,
     RenewedCredentials,
 )
@@ -56,7 +56,7 @@ class Scene:
     now: Clock = field(default_factory=lambda: Clock(50_000.0))
 
     def __post_init__(self) -> None:
-        self.credentials = RenewedCredentials(self.source, CredentialClocks(self.clock, self.now))
+        self.credentials = RenewedCredentials(self.source, ApiClocks(self.clock, self.now))
 
     async def token(self) -> str:
         return (await self.credentials.current()).token

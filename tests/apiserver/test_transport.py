@@ -12,8 +12,8 @@ from aiohttp import web
 from tests.apiserver.scripted_server import BODY, FixedCredentials, bind, gone, ok, scripted_server, status
 from tests.conftest import free_port
 from wharfinger.apiserver.client import LEASES, NODES, PODS, ApiAnswer, ApiClient, PatchType
-from wharfinger.apiserver.credentials import Access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.credentials import Access, ApiClocks
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 
 _typed: type[ApiClient] = HttpApiClient
@@ -118,7 +118,7 @@ async def test_failures_of_the_server_are_unavailable(
         return status(code, "too\nbusy", **({"Retry-After": header} if header else {}))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), now=lambda: 1_000_000.0)
+        upstream = HttpApiClient(server.access(), clocks=ApiClocks(now=lambda: 1_000_000.0))
         with pytest.raises(UpstreamUnavailable, match=f"code {code}: too busy$") as write:
             await bind(upstream)
         with pytest.raises(UpstreamUnavailable) as read:
@@ -136,12 +136,12 @@ async def test_write_without_an_answer_in_time_may_be_applied(tmp_path: Path) ->
         return await (ok(request) if request.path == "/version" else gone(request))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
+        upstream = HttpApiClient(server.access(), ApiLimits(deadline=0.5))
         await upstream.read("/version")
-        with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.2 s") as write:
-            await bind(upstream, deadline=0.2)
+        with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.5 s") as write:
+            await bind(upstream)
         with pytest.raises(UpstreamUnavailable) as read:
-            await upstream.get(PODS, "a", namespace="ns", deadline=0.05)
+            await upstream.get(PODS, "a", namespace="ns")
         await upstream.close()
 
     assert write.value.maybe_applied
@@ -208,7 +208,7 @@ async def test_answers_have_a_limit(tmp_path: Path, chunked: bool) -> None:
         return response
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), answer_limit=50_000)
+        upstream = HttpApiClient(server.access(), ApiLimits(answer=50_000))
         with pytest.raises(UpstreamUnavailable, match="more than 50000 bytes"):
             await upstream.read("/version")
         await upstream.close()

@@ -13,17 +13,18 @@ from tests.apiserver.scripted_server import bind, ok, scripted_server
 from tests.clock import Clock
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES
+from wharfinger.apiserver.credentials import ApiClocks
 from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.apiserver.events import EventReporter, pod_reference
 from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.errors import UpstreamUnavailable
 
 
 async def test_request_that_would_wait_too_long_is_not_sent(tmp_path: Path) -> None:
     """Leases are not counted."""
     async with scripted_server(tmp_path, ok) as server:
-        upstream = HttpApiClient(server.access(), qps=0.01, burst=2)
+        upstream = HttpApiClient(server.access(), ApiLimits(qps=0.01, burst=2))
         await bind(upstream)
         await bind(upstream)
         with pytest.raises(UpstreamUnavailable, match=r"our own limit \(qps, burst\)") as waiting:
@@ -39,7 +40,7 @@ async def test_request_that_would_wait_too_long_is_not_sent(tmp_path: Path) -> N
 async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
     """Time stands still: the burst is all that may be sent, and events wait for ever to be tried again."""
     async with scripted_server(tmp_path, ok) as server:
-        upstream = HttpApiClient(server.access(), qps=0.01, burst=50, clock=Clock())
+        upstream = HttpApiClient(server.access(), ApiLimits(qps=0.01, burst=50), clocks=ApiClocks(monotonic=Clock()))
         never = asyncio.Event()
         lane = EventLane(upstream, clock=Clock(), rng=random.Random(0), sleep=lambda _seconds: never.wait())
         lane.start()
@@ -62,7 +63,7 @@ async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
 async def test_requests_wait_for_their_turn(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server:
         clock = asyncio.get_running_loop().time
-        upstream = HttpApiClient(server.access(), qps=100, burst=1, clock=clock)
+        upstream = HttpApiClient(server.access(), ApiLimits(qps=100, burst=1), clocks=ApiClocks(monotonic=clock))
         began = clock()
         answers = await asyncio.gather(*(bind(upstream) for _ in range(6)))
         took = clock() - began

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
 from tests.apiserver.api_server_process import ApiServerProcess
 from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, revision_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.errors import HistoryGone, UpstreamUnavailable
 
 pytestmark = pytest.mark.servers
@@ -27,7 +29,7 @@ def revision(answer: ApiAnswer) -> int:
 async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apiserver: ApiServerProcess) -> None:
     """Its watch cache begins anew: an older revision is answered with 410, inside a 200, and the list goes on."""
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1)
+    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1))
     old = revision(await upstream.create(NAMESPACES, namespace("a")))
     newer = revision(await upstream.create(NAMESPACES, namespace("b")))
     async with upstream.watch(NAMESPACES, revision=old, newest=newer) as batches:
@@ -52,18 +54,27 @@ async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apis
     await upstream.close()
 
 
+async def answered(ask: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
+    """What the server answers in the end."""
+    while True:
+        with suppress(UpstreamUnavailable):
+            return await ask()
+
+
 async def test_write_to_a_stopped_server_is_in_doubt(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGSTOP: the kernel takes the request, and no answer comes. Afterwards the same client goes on."""
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1, silence=1.0)
-    await upstream.read("/version")
+    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1, silence=1.0, deadline=0.5))
+    async with asyncio.timeout(20):
+        await answered(lambda: upstream.read("/version"))
     server.pause()
     try:
         with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.5 s") as lost:
-            await upstream.create(NAMESPACES, namespace("halted"), deadline=0.5)
+            await upstream.create(NAMESPACES, namespace("halted"))
     finally:
         server.resume()
-    read = await upstream.get(NAMESPACES, "halted", deadline=20.0)
+    async with asyncio.timeout(20):
+        read = await answered(lambda: upstream.get(NAMESPACES, "halted"))
 
     assert lost.value.maybe_applied
     assert read.code in {200, 404}
@@ -73,7 +84,7 @@ async def test_write_to_a_stopped_server_is_in_doubt(mortal_kube_apiserver: ApiS
 async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGKILL amid binds: what was answered is done, and what is certainly not applied is not."""
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1)
+    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1))
     names = [f"doubtful-{number}" for number in range(150)]
     containers = [{"name": "app", "image": "registry.invalid/app"}]
     for name in names:
@@ -118,7 +129,7 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: Api
 
 async def test_watch_of_the_future_is_given_up(mortal_kube_apiserver: ApiServerProcess) -> None:
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), qps=-1, silence=1.0)
+    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1, silence=1.0))
 
     async with upstream.watch(NAMESPACES, revision=10**9) as batches:
         with pytest.raises(UpstreamUnavailable):

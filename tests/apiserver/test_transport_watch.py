@@ -13,7 +13,8 @@ from tests.apiserver.scripted_server import bookmark, error_event, event, gone, 
 from tests.clock import Clock
 from wharfinger.apiserver import watching
 from wharfinger.apiserver.client import PODS, Batch, ChangeKind, ReadRefused
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.credentials import ApiClocks
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.apiserver.watching import EventDecoder, LineQueue, LineSplitter, LineTooLong
 from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable
 
@@ -170,7 +171,7 @@ async def test_silent_watch_is_given_up(tmp_path: Path, first: bytes) -> None:
         return await (lines(request, first, then="hang") if first else gone(request))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), silence=0.3)
+        upstream = HttpApiClient(server.access(), ApiLimits(silence=0.3))
         batches, error = await shown(upstream, 7)
         await upstream.close()
 
@@ -353,7 +354,7 @@ async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Pa
         await asyncio.sleep(3 * watching.GATHER)
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), clock=Clock(), pause=pause)
+        upstream = HttpApiClient(server.access(), clocks=ApiClocks(monotonic=Clock(), pause=pause))
         async with upstream.watch(PODS, revision=1, gather=0.01) as batches:
             assert await anext(batches) == Batch((), 1), "nothing has changed before"
             begun.set()
@@ -438,7 +439,7 @@ async def test_new_object_is_not_held_back_by_a_watch_that_is_resumed(tmp_path: 
         await asyncio.Event().wait()
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), pause=pause)
+        upstream = HttpApiClient(server.access(), clocks=ApiClocks(pause=pause))
         async with upstream.watch(PODS, revision=1, newest=8) as batches:
             batch = await anext(batches)
         await upstream.close()

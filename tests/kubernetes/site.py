@@ -32,7 +32,7 @@ from tests.kubernetes.judge import CPU_OF_POD, thousandths
 from tests.kubernetes.objects import NAMESPACE, Request, creating, deleting, labelling, node, pod
 from wharfinger.apiserver import client
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.dev import binaries
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.errors import UpstreamUnavailable
@@ -138,7 +138,7 @@ class KubernetesSite:
         asyncio.run(self._send(list(requests)))
 
     async def _send(self, requests: list[Request]) -> None:
-        api = HttpApiClient(read_access(self.api.kubeconfig), qps=-1.0)
+        api = HttpApiClient(read_access(self.api.kubeconfig), ApiLimits(qps=-1.0))
         several = asyncio.Semaphore(AT_ONCE)
 
         async def one(request: Request) -> None:

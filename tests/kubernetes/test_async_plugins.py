@@ -36,11 +36,11 @@ class Crane:
 
     def post(self, pod, body):
         from wharfinger.apiserver.kubeconfig import read_access
-        from wharfinger.apiserver.transport import HttpApiClient
+        from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
         from wharfinger.apiserver.client import PODS
 
         async def send():
-            api = HttpApiClient(read_access(Path(os.environ["CRANE_KUBECONFIG"])), qps=-1.0)
+            api = HttpApiClient(read_access(Path(os.environ["CRANE_KUBECONFIG"])), ApiLimits(qps=-1.0))
             try:
                 return await api.create(PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding")
             finally:

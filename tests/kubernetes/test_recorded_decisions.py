@@ -23,7 +23,7 @@ from tests.kubernetes.recorded_side import WharfingerScheduler
 from tests.kubernetes.recorded_watch import RecordedWatch
 from tests.kubernetes.site import Installation, KubernetesSite
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 
 SAMPLE = {
     "declared": (5, 12),
@@ -66,7 +66,7 @@ async def test_worker_decides_on_an_api_what_was_recorded(
     config = tmp_path / "scheduler.yaml"
     config.write_text(yaml.safe_dump(one_configuration(names)), encoding="utf-8")
     installation.start_worker(f"--config={config}", "--compatible", "--events=all")
-    api = HttpApiClient(read_access(site.api.kubeconfig), qps=-1.0)
+    api = HttpApiClient(read_access(site.api.kubeconfig), ApiLimits(qps=-1.0))
     found: list[Difference] = []
     apart: list[NotReplayed] = []
     decisions = dict.fromkeys(SAMPLE, 0)

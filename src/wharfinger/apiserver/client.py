@@ -151,12 +151,10 @@ class ApiClient(Protocol):
     def server(self) -> str:
         """Where it is, for messages: URL without credentials."""
 
-    async def get(
-        self, resource: ApiResource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> ApiAnswer:
+    async def get(self, resource: ApiResource, name: str, *, namespace: str = "") -> ApiAnswer:
         """One object as it is now (linearizable); code 404 when there is none."""
 
-    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
+    async def read(self, path: str) -> ApiAnswer:
         """Any JSON document of the server, by its path: `/version`, `/apis/<group>/<version>`."""
 
     def list(
@@ -197,13 +195,10 @@ class ApiClient(Protocol):
         name: str = "",
         subresource: str = "",
         dry_run: bool = False,
-        deadline: float = REQUEST_DEADLINE,
     ) -> ApiAnswer:
         """POST an object; with `name` and `subresource`, to a part of one (`pods/<name>/binding`)."""
 
-    async def replace(
-        self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> ApiAnswer:
+    async def replace(self, resource: ApiResource, name: str, body: Object, *, namespace: str = "") -> ApiAnswer:
         """PUT an object; its resourceVersion is compared where it is given."""
 
     async def patch(
@@ -215,7 +210,6 @@ class ApiClient(Protocol):
         namespace: str = "",
         subresource: str = "",
         type_: PatchType = PatchType.STRATEGIC,
-        deadline: float = REQUEST_DEADLINE,
     ) -> ApiAnswer:
         """PATCH an object or a part of it; `metadata.uid` and `.resourceVersion` in the body are compared.
 
@@ -231,7 +225,6 @@ class ApiClient(Protocol):
         uid: str = "",
         revision: int = 0,
         grace_seconds: int | None = None,
-        deadline: float = REQUEST_DEADLINE,
     ) -> ApiAnswer:
         """DELETE an object, if it still has the uid and the revision (code 409 when not)."""
 

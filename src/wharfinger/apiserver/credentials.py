@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -96,13 +96,15 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CredentialClocks:
+class ApiClocks:
     """The time, for what depends on it."""
 
     monotonic: Callable[[], float] = time.monotonic
     """Seconds."""
     now: Callable[[], float] = time.time
-    """Unix time; what expires names it."""
+    """Unix time; what expires names it, and a `Retry-After` that is a date."""
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits for so many seconds."""
 
 
 class RenewedCredentials:
@@ -112,7 +114,7 @@ class RenewedCredentials:
     identity, every call raises, and the source is read again after `RETRY_AFTER`.
     """
 
-    def __init__(self, source: Source, clocks: CredentialClocks, first: HeldIdentity | None = None) -> None:
+    def __init__(self, source: Source, clocks: ApiClocks, first: HeldIdentity | None = None) -> None:
         """`first`: what the source has read just now, where it has."""
         self._source = source
         self._clocks = clocks

@@ -15,6 +15,7 @@ import aiohttp
 
 from wharfinger.apiserver.client import ApiAnswer, ReadRefused
 from wharfinger.apiserver.connection import ApiConnection, Broken
+from wharfinger.apiserver.credentials import ApiClocks
 from wharfinger.apiserver.kept_connections import RequestBody
 from wharfinger.apiserver.pacing import OTHER, TokenBucket
 from wharfinger.apiserver.whole_answers import WholeAnswer
@@ -60,20 +61,18 @@ class Exchange:
         self,
         connection: ApiConnection,
         *,
-        clock: Callable[[], float],
-        now: Callable[[], float],
+        clocks: ApiClocks,
         observe: Observe | None,
         answer_limit: int = ANSWER_LIMIT,
     ) -> None:
         self._connection = connection
-        self._clock = clock
-        self._now = now
+        self._clocks = clocks
         self._observe = observe
         self._limit = answer_limit
 
     async def send(self, request: ApiRequest, deadline: float, *, pace: TokenBucket | None) -> ApiAnswer:
         """The server's answer. `pace`: where a token is taken first. Raises `UpstreamUnavailable`, `UpstreamDenied`."""
-        began = self._clock()
+        began = self._clocks.monotonic()
         try:
             async with asyncio.timeout(deadline):
                 if pace is not None and not await pace.turn(deadline, request.cost):
@@ -95,7 +94,7 @@ class Exchange:
 
         Raises `ReadRefused` or `HistoryGone` for a refusal, `UpstreamUnavailable` and `UpstreamDenied`.
         """
-        began = self._clock()
+        began = self._clocks.monotonic()
         try:
             response = await self._open(request, timeouts)
             body = b"" if response.status == 200 else await self._connection.body(response, self._limit)
@@ -163,7 +162,7 @@ class Exchange:
         raise UpstreamUnavailable(
             f"{self._named(request)}: code {code}: {self._words(body)}",
             maybe_applied=code != TOO_MANY_REQUESTS and request.maybe_applied,
-            retry_after=seconds_to_wait(given.retry_after, self._now()),
+            retry_after=seconds_to_wait(given.retry_after, self._clocks.now()),
         )
 
     def _words(self, body: bytes) -> str:
@@ -174,4 +173,4 @@ class Exchange:
 
     def _note(self, request: ApiRequest, code: int, began: float) -> None:
         if self._observe is not None:
-            self._observe(request.method, code, self._clock() - began)
+            self._observe(request.method, code, self._clocks.monotonic() - began)

@@ -22,7 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.apiserver.credential_files import checked_token, quoted
-from wharfinger.apiserver.credentials import ApiIdentity, CredentialClocks, HeldIdentity
+from wharfinger.apiserver.credentials import ApiClocks, ApiIdentity, HeldIdentity
 from wharfinger.apiserver.kubeconfig_entries import KubeconfigEntry
 from wharfinger.apiserver.tls import check_pair, check_valid, timestamp
 from wharfinger.errors import ConfigurationError, UpstreamDenied
@@ -58,7 +58,7 @@ class ExecPlugin:
     """`apiVersion` of request and answer."""
     install_hint: str
     run: RunPlugin = field(repr=False)
-    clocks: CredentialClocks = field(repr=False)
+    clocks: ApiClocks = field(repr=False)
 
     async def read(self) -> HeldIdentity:
         """Run the plugin. Raises `UpstreamDenied`."""
@@ -109,7 +109,7 @@ def plugin_of(
     cluster: Mapping[str, Any],
     environment: Mapping[str, str],
     run: RunPlugin,
-    clocks: CredentialClocks,
+    clocks: ApiClocks,
 ) -> ExecPlugin:
     """The plugin that the `exec` of a user names.
 

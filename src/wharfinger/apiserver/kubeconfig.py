@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from wharfinger.apiserver.credential_files import REREAD, FileSource, quoted, read_small, read_token, shown_path
-from wharfinger.apiserver.credentials import Access, ApiIdentity, CredentialClocks, HeldIdentity, RenewedCredentials
+from wharfinger.apiserver.credentials import Access, ApiClocks, ApiIdentity, HeldIdentity, RenewedCredentials
 from wharfinger.apiserver.exec_plugin import GROUP, RunPlugin, run_plugin
 from wharfinger.apiserver.kubeconfig_entries import Kubeconfig, KubeconfigEntry, read_files
 from wharfinger.apiserver.kubeconfig_users import credentials_of, has_credentials
@@ -75,7 +75,7 @@ def is_in_cluster(environment: Mapping[str, str]) -> bool:
     return bool(environment.get(HOST) and environment.get(PORT))
 
 
-def in_cluster_access(environment: Mapping[str, str], *, master: str, folder: Path, clocks: CredentialClocks) -> Access:
+def in_cluster_access(environment: Mapping[str, str], *, master: str, folder: Path, clocks: ApiClocks) -> Access:
     """Access with the pod's service account. `master`: another URL of the server; empty = the environment's.
 
     Blocks. Raises `ConfigurationError`.
@@ -133,7 +133,7 @@ class KubeconfigSurroundings:
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     service_account: Path = SERVICE_ACCOUNT
-    clocks: CredentialClocks = field(default_factory=CredentialClocks)
+    clocks: ApiClocks = field(default_factory=ApiClocks)
     run: RunPlugin = run_plugin
 
 

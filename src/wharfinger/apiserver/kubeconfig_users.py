@@ -15,8 +15,8 @@ from typing import Any
 
 from wharfinger.apiserver.credential_files import REREAD, FileSource, checked_token, open_to_all, read_token, shown_path
 from wharfinger.apiserver.credentials import (
+    ApiClocks,
     ApiIdentity,
-    CredentialClocks,
     Credentials,
     HeldIdentity,
     RenewedCredentials,
@@ -44,7 +44,7 @@ def credentials_of(
     cluster: Mapping[str, Any],
     environment: Mapping[str, str],
     run: RunPlugin,
-    clocks: CredentialClocks,
+    clocks: ApiClocks,
 ) -> Credentials:
     """Credentials of a user. Files are read now; a plugin is run at the first use.
 
@@ -69,7 +69,7 @@ class _StoredUser:
     """Reads what is written in the kubeconfig and in the files that it names. Raises `ConfigurationError`."""
 
     user: KubeconfigEntry
-    clocks: CredentialClocks
+    clocks: ApiClocks
 
     def read_first(self) -> HeldIdentity:
         """As `read`, but a token in place is used until the tokenFile can be read."""

@@ -15,11 +15,10 @@ callers, because only they can tell whether a second request is safe.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,7 +38,7 @@ from wharfinger.apiserver.client import (
     revision_of,
 )
 from wharfinger.apiserver.connection import CONNECT_TIMEOUT, ApiConnection
-from wharfinger.apiserver.credentials import Access, ApiIdentity
+from wharfinger.apiserver.credentials import Access, ApiClocks, ApiIdentity
 from wharfinger.apiserver.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
 from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
 from wharfinger.apiserver.wire import DRY_RUN, object_path
@@ -70,87 +69,70 @@ async def pages(fetch: FetchPage, field_selector: str, limit: int) -> AsyncGener
             return
 
 
+@dataclass(frozen=True, slots=True)
+class ApiLimits:
+    """How much is asked of one API server, and for how long."""
+
+    qps: float = 50.0
+    """Requests a second, but for watches and leases; as many events besides; negative = no limit."""
+    burst: int = 100
+    """Requests that may be sent at once before `qps` counts."""
+    deadline: float = REQUEST_DEADLINE
+    """Seconds that a write, or a read of one object, may take."""
+    silence: float = watching.SILENCE
+    """Seconds without a line after which a watch is given up."""
+    answer: int = ANSWER_LIMIT
+    """Bytes that an answer may have, except a watch."""
+
+
 class HttpApiClient:
     """One API server as one user, over connections that are kept open. Made anywhere, used on one event loop."""
 
     def __init__(
         self,
         access: Access,
+        limits: ApiLimits | None = None,
         *,
-        qps: float = 50.0,
-        burst: int = 100,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        silence: float = watching.SILENCE,
+        clocks: ApiClocks | None = None,
         context: Callable[[Access, ApiIdentity], ssl.SSLContext] | None = None,
         observe: Observe | None = None,
-        answer_limit: int = ANSWER_LIMIT,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Requests are sent when they are made; nothing is opened here.
 
-        Args:
-            access: the server, and who we are there.
-            qps: requests a second, but for watches and leases; as many events besides; negative = no limit.
-            burst: requests that may be sent at once before `qps` counts.
-            clock: monotonic, in seconds.
-            now: seconds since the epoch, for a `Retry-After` that is a date.
-            silence: seconds without a line after which a watch is given up.
-            context: makes the TLS context of an identity; None = `tls.context`.
-            observe: for metrics.
-            answer_limit: bytes that an answer may have, except a watch.
-            pause: waits for so many seconds.
+        `limits`, `clocks`: None = the usual ones; `context`: makes the TLS context of an identity, None =
+        `tls.context`; `observe`: for metrics.
         """
-        self._beside = partial(
-            HttpApiClient, access,
-            clock=clock, now=now, silence=silence, context=context, observe=observe, answer_limit=answer_limit,
-            pause=pause,
-        )  # fmt: skip
-        self._connection = ApiConnection(access, context)
-        self._pace, self._event_pace = (TokenBucket(qps, burst, clock, pause) for _ in range(2))
-        self._exchange = Exchange(self._connection, clock=clock, now=now, observe=observe, answer_limit=answer_limit)
-        self._clock = clock
-        self._pause = pause
-        self._silence = silence
-        self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
+        self._limits = limits = limits or ApiLimits()
+        clocks = clocks or ApiClocks()
+        self._beside = partial(HttpApiClient, access, clocks=clocks, context=context, observe=observe)
+        self._connection = connection = ApiConnection(access, context)
+        self._pace, self._event_pace = (
+            TokenBucket(limits.qps, limits.burst, clocks.monotonic, clocks.pause) for _ in range(2)
+        )
+        self._exchange = Exchange(connection, clocks=clocks, observe=observe, answer_limit=limits.answer)
+        self._source = watching.WatchSource(connection, self._open_watch, self.list, limits.silence, clocks)
 
     def __repr__(self) -> str:
         return f"HttpApiClient({self.server!r})"
 
     def beside(self, qps: float, burst: int) -> HttpApiClient:
         """The same server as the same user, by connections and a rate of its own; its maker closes it."""
-        return self._beside(qps=qps, burst=burst)
+        return self._beside(replace(self._limits, qps=qps, burst=burst))
 
     @property
     def server(self) -> str:
         """Where it is, for messages: URL without credentials."""
         return self._connection.server
 
-    @property
-    def connection(self) -> ApiConnection:
-        """The connection, for `watching`."""
-        return self._connection
-
-    @property
-    def silence(self) -> float:
-        """Seconds without a line after which a watch is given up, for `watching`."""
-        return self._silence
-
-    async def pause(self, seconds: float) -> None:
-        """Wait for so many seconds, for `watching`."""
-        await self._pause(seconds)
-
     # Reads
 
-    async def get(
-        self, resource: ApiResource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> ApiAnswer:
+    async def get(self, resource: ApiResource, name: str, *, namespace: str = "") -> ApiAnswer:
         """One object as it is now."""
-        return await self._send("GET", resource, object_path(resource, namespace, name), deadline)
+        return await self._send(resource, ApiRequest("GET", object_path(resource, namespace, name)))
 
-    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
+    async def read(self, path: str) -> ApiAnswer:
         """Any JSON document of the server."""
-        return await self._exchange.send(ApiRequest("GET", path), deadline, pace=self._pace)
+        return await self._exchange.send(ApiRequest("GET", path), self._limits.deadline, pace=self._pace)
 
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
@@ -177,12 +159,14 @@ class HttpApiClient:
         gather: float = 0.0,
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects."""
-        shown = watching.batches(self, resource, revision, field_selector, self._clock, newest=newest, gather=gather)
-        return aclosing(shown)
+        return aclosing(
+            watching.batches(self._source, resource, revision, field_selector, newest=newest, gather=gather)
+        )
 
-    async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
-        """The answer to a watch, before its first line is read; for `watching`."""
-        return await self._exchange.stream(ApiRequest("GET", f"{object_path(resource)}?{query}"), self._watch_timeout)
+    async def _open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
+        """The answer to a watch, before its first line is read."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._limits.silence)
+        return await self._exchange.stream(ApiRequest("GET", f"{object_path(resource)}?{query}"), timeout)
 
     # Writes
 
@@ -195,18 +179,16 @@ class HttpApiClient:
         name: str = "",
         subresource: str = "",
         dry_run: bool = False,
-        deadline: float = REQUEST_DEADLINE,
     ) -> ApiAnswer:
         """POST an object, or to a part of one."""
         path = object_path(resource, namespace, name, subresource)
         cost = BIND if subresource == "binding" else OTHER
-        return await self._send("POST", resource, path, deadline, body, dry_run=dry_run, cost=cost)
+        request = _write("POST", f"{path}?{DRY_RUN}" if dry_run else path, body)
+        return await self._send(resource, replace(request, applies=not dry_run, cost=cost))
 
-    async def replace(
-        self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> ApiAnswer:
+    async def replace(self, resource: ApiResource, name: str, body: Object, *, namespace: str = "") -> ApiAnswer:
         """PUT an object."""
-        return await self._send("PUT", resource, object_path(resource, namespace, name), deadline, body)
+        return await self._send(resource, _write("PUT", object_path(resource, namespace, name), body))
 
     async def patch(
         self,
@@ -217,11 +199,10 @@ class HttpApiClient:
         namespace: str = "",
         subresource: str = "",
         type_: PatchType = PatchType.STRATEGIC,
-        deadline: float = REQUEST_DEADLINE,
     ) -> ApiAnswer:
         """PATCH an object or a part of it."""
         path = object_path(resource, namespace, name, subresource)
-        return await self._send("PATCH", resource, path, deadline, body, type_=type_)
+        return await self._send(resource, _write("PATCH", path, body, type_))
 
     async def delete(
         self,
@@ -232,7 +213,6 @@ class HttpApiClient:
         uid: str = "",
         revision: int = 0,
         grace_seconds: int | None = None,
-        deadline: float = REQUEST_DEADLINE,
     ) -> ApiAnswer:
         """DELETE an object, if it still has the uid and the revision."""
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -241,32 +221,17 @@ class HttpApiClient:
             body["preconditions"] = {name: value for name, value in conditions.items() if value}
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds
-        path = object_path(resource, namespace, name)
-        return await self._send("DELETE", resource, path, deadline, body)
+        return await self._send(resource, _write("DELETE", object_path(resource, namespace, name), body))
 
     async def close(self) -> None:
         """Give up every connection."""
         await self._connection.close()
 
-    async def _send(
-        self,
-        method: str,
-        resource: ApiResource,
-        path: str,
-        deadline: float,
-        body: Object | None = None,
-        *,
-        type_: str = JSON,
-        dry_run: bool = False,
-        cost: int = OTHER,
-    ) -> ApiAnswer:
-        data = orjson.dumps(body, default=dict) if body is not None else None
-        target = f"{path}?{DRY_RUN}" if dry_run else path
-        request = ApiRequest(method, target, data, type_, applies=data is not None and not dry_run, cost=cost)
-        return await self._exchange.send(request, deadline, pace=self._pace_of(resource))
+    async def _send(self, resource: ApiResource, request: ApiRequest) -> ApiAnswer:
+        # A lease must not wait behind anything, and a burst of events must delay no bind.
+        pace = None if resource == LEASES else self._event_pace if resource == EVENTS else self._pace
+        return await self._exchange.send(request, self._limits.deadline, pace=pace)
 
-    def _pace_of(self, resource: ApiResource) -> TokenBucket | None:
-        """Events have a limit of their own, so that a burst of them delays no bind."""
-        if resource == LEASES:
-            return None
-        return self._event_pace if resource == EVENTS else self._pace
+
+def _write(method: str, path: str, body: Object, type_: str = JSON) -> ApiRequest:
+    return ApiRequest(method, path, orjson.dumps(body, default=dict), type_, applies=True)

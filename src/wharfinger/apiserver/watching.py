@@ -19,7 +19,8 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from orjson import loads
@@ -27,6 +28,7 @@ from orjson import loads
 from wharfinger.apiserver import wire
 from wharfinger.apiserver.client import ApiChange, ApiResource, Batch, ChangeKind, Object, ReadRefused, revision_of
 from wharfinger.apiserver.connection import ApiConnection
+from wharfinger.apiserver.credentials import ApiClocks
 from wharfinger.apiserver.wire import GONE, refusal_of
 from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable, WatchEnded
 
@@ -56,27 +58,20 @@ _NEW = b'{"type":"ADDED"'
 _KINDS = {kind.value: kind for kind in ChangeKind}
 
 
-class WatchSource(Protocol):
+@dataclass(frozen=True, slots=True)
+class WatchSource:
     """What a watch needs of the transport."""
 
-    @property
-    def connection(self) -> ApiConnection:
-        """Where the bytes come from."""
-
-    @property
-    def silence(self) -> float:
-        """Seconds without a line after which a watch is given up."""
-
-    async def pause(self, seconds: float) -> None:
-        """Wait for so many seconds."""
-
-    async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
-        """The answer to a watch, at its first line. Raises as `ApiClient.watch` does."""
-
-    def list(
-        self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
-    ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
-        """As `ApiClient.list`."""
+    connection: ApiConnection
+    """Where the bytes come from."""
+    open: Callable[[ApiResource, str], Awaitable[aiohttp.ClientResponse]]
+    """The answer to a watch, by its query, at its first line. Raises as `ApiClient.watch` does."""
+    list: Callable[..., AsyncGenerator[tuple[tuple[Object, ...], int], None]]
+    """As `ApiClient.list`."""
+    silence: float
+    """Seconds without a line after which a watch is given up."""
+    clocks: ApiClocks
+    """They measure slices of work, and the time between batches."""
 
 
 async def batches(
@@ -84,20 +79,19 @@ async def batches(
     resource: ApiResource,
     revision: int | None,
     field_selector: str,
-    clock: Callable[[], float],
     *,
     newest: int = 0,
     gather: float = 0.0,
 ) -> AsyncGenerator[Batch, None]:
-    """What `ApiClient.watch` shows. `clock` measures slices of work, and the time between batches."""
+    """What `ApiClient.watch` shows."""
     if revision is None:
         try:
-            response = await source.open_watch(resource, wire.first_watch(field_selector))
+            response = await source.open(resource, wire.first_watch(field_selector))
         except ReadRefused as error:
             if error.code not in _NOT_OFFERED:
                 raise
         else:
-            async with contextlib.aclosing(_lines(source, response, True, 0, clock, gather=gather)) as shown:
+            async with contextlib.aclosing(_lines(source, response, None, gather=gather)) as shown:
                 async for batch in shown:
                     yield batch
         async with contextlib.aclosing(_pages(source, resource, field_selector)) as pages:
@@ -105,10 +99,8 @@ async def batches(
                 revision = batch.revision
                 yield batch
         assert revision is not None
-    response = await source.open_watch(resource, wire.next_watch(revision, field_selector))
-    async with contextlib.aclosing(
-        _lines(source, response, False, revision, clock, newest=newest, gather=gather)
-    ) as shown:
+    response = await source.open(resource, wire.next_watch(revision, field_selector))
+    async with contextlib.aclosing(_lines(source, response, revision, newest=newest, gather=gather)) as shown:
         async for batch in shown:
             yield batch
 
@@ -125,23 +117,22 @@ async def _pages(source: WatchSource, resource: ApiResource, field_selector: str
 async def _lines(
     source: WatchSource,
     response: aiohttp.ClientResponse,
-    listing: bool,
-    revision: int,
-    clock: Callable[[], float],
+    revision: int | None,
     *,
     newest: int = 0,
     gather: float,
 ) -> AsyncGenerator[Batch, None]:
-    """Batches of what one connection brings; never ends without an exception."""
+    """Batches of what one connection brings after the revision, None = with the first list; ends by an exception."""
+    clock, pause, listing = source.clocks.monotonic, source.clocks.pause, revision is None
     queue = LineQueue(QUEUE_LIMIT, urgent=_NEW)
     where = f"the watch on {response.url.path} at {source.connection.server}"
     reader = asyncio.create_task(_read(source, response, queue, where), name=f"read {response.url.path}")
     forget = source.connection.on_close(lambda: queue.end(UpstreamUnavailable(f"{where} was closed")))
-    events = EventDecoder(where, listing=listing, revision=revision)
+    events = EventDecoder(where, listing=listing, revision=revision or 0)
     shown = float("-inf")
     try:
         if not listing:
-            caught_up = await events.up_to(newest, queue, clock, source.pause)
+            caught_up = await events.up_to(newest, queue, clock, pause)
             if caught_up.changes or events.failure is None:
                 yield caught_up
             if events.failure is not None:
@@ -151,7 +142,7 @@ async def _lines(
             if gather > 0 and not events.listing:
                 await queue.gather(gather)
                 if queue.urgent and (early := shown + SPACING - clock()) > 0:
-                    await source.pause(early)
+                    await pause(early)
             urgent = queue.urgent
             batch = events.some(queue, clock)
             if batch is not None:

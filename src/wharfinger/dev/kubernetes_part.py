@@ -19,7 +19,7 @@ from pathlib import Path
 
 from wharfinger.apiserver.client import PODS, ApiChange, ApiClient, ChangeKind, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.dev import binaries, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
@@ -47,7 +47,7 @@ class Departures:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        api = HttpApiClient(read_access(self._kubeconfig), qps=-1)
+        api = HttpApiClient(read_access(self._kubeconfig), ApiLimits(qps=-1))
         try:
             while True:
                 try:

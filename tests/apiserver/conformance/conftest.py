@@ -12,7 +12,7 @@ import pytest
 from tests.apiserver.api_server_process import ApiServerProcess
 from wharfinger.apiserver.client import NAMESPACES, PODS, ApiAnswer, ApiChange, ApiClient, Batch, revision_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.testing.memory_upstream import MemoryUpstream
 
 _numbers = itertools.count(1)
@@ -33,7 +33,7 @@ class Cluster:
         if self.memory is not None:
             return self.memory.client()
         assert self.process is not None
-        client = HttpApiClient(read_access(self.process.kubeconfig), qps=-1)
+        client = HttpApiClient(read_access(self.process.kubeconfig), ApiLimits(qps=-1))
         self.clients.append(client)
         return client
 
@@ -104,7 +104,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
         made = Cluster(memory, namespace, memory)
     else:
         process: ApiServerProcess = request.getfixturevalue("kube_apiserver")
-        made = Cluster(HttpApiClient(read_access(process.kubeconfig), qps=-1), namespace, process=process)
+        made = Cluster(HttpApiClient(read_access(process.kubeconfig), ApiLimits(qps=-1)), namespace, process=process)
     answer = await made.upstream.create(NAMESPACES, {"metadata": {"name": namespace}})
     assert answer.code == 201, answer
     yield made

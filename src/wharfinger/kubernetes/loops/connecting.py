@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wharfinger.apiserver import client
 from wharfinger.apiserver.client import ApiClient, ApiResource, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
-from wharfinger.apiserver.transport import HttpApiClient
+from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
@@ -72,7 +72,7 @@ def open_api_server(settings: KubernetesSettings, metrics: Metrics | None = None
         if metrics is not None:
             metrics.upstream_requests.labels(verb=verb, code=str(code or "error")).inc()
 
-    return HttpApiClient(access, qps=settings.qps, burst=settings.burst, observe=observe)
+    return HttpApiClient(access, ApiLimits(qps=settings.qps, burst=settings.burst), observe=observe)
 
 
 async def connect_api_server(
