@@ -194,8 +194,8 @@ def _stale(obj: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Availabil
 def _because(status: Mapping[str, Any]) -> str:
     """Reason and message, on one line."""
     given = (text(status, "reason"), text(status, "message"))
-    told = ": ".join(" ".join(part.split()) for part in given if part)[:200]
-    return f" ({told})" if told else ""
+    message = ": ".join(" ".join(part.split()) for part in given if part)[:200]
+    return f" ({message})" if message else ""
 
 
 def _condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:

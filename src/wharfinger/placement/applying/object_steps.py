@@ -86,8 +86,8 @@ def step_for(
         if refused is not None:
             return refused
     if _metadata(live).get("deletionTimestamp"):
-        told = "it is being deleted on the member, and applied again when it is gone"
-        return _refused("BeingDeleted", told, passing=True)
+        message = "it is being deleted on the member, and applied again when it is gone"
+        return _refused("BeingDeleted", message, passing=True)
     if owner is not None and _metadata(live).get("ownerReferences") and not strategy.get("allowCoOwnership"):
         return _refused("FailedToApply", "others own it as well, and co-ownership is not allowed")
     return _applied(wanted, live, owner, strategy, group=group, full=full)
@@ -105,8 +105,8 @@ def _take_over(
     if when == "IfNoDiff":
         found = differences(wanted, live, group=group, full=full)
         if found:
-            told = f"it was there already with {_counted(found)}, and whenToTakeOver is IfNoDiff"
-            return ObjectStep("refuse", live, "FailedToTakeOver", told, diffs=found)
+            message = f"it was there already with {_counted(found)}, and whenToTakeOver is IfNoDiff"
+            return ObjectStep("refuse", live, "FailedToTakeOver", message, diffs=found)
     return None
 
 
@@ -124,13 +124,13 @@ def _applied(
     unchanged = owner is not None and last == wanted
     drifts = differences(wanted, live, group=group, full=full, last=last) if unchanged else ()
     if guarded and drifts:
-        told = f"it has drifted ({_counted(drifts)}), and whenToApply is IfNotDrifted"
-        return ObjectStep("refuse", live, "FoundDrifts", told, drifts=drifts)
+        message = f"it has drifted ({_counted(drifts)}), and whenToApply is IfNotDrifted"
+        return ObjectStep("refuse", live, "FoundDrifts", message, drifts=drifts)
     if strategy.get("type") == "ServerSideApply" and not strategy.get("force"):
         found = conflicts(last, wanted, live, group)
         if found:
-            told = f"others have set {', '.join(found[:5])}, and force is false"
-            return _refused("FailedToApply", told, passing=True)
+            message = f"others have set {', '.join(found[:5])}, and force is false"
+            return _refused("FailedToApply", message, passing=True)
     after = merged(last, wanted, live, group)
     if full and not unchanged:
         drifts = differences(wanted, after, group=group, full=True)

@@ -83,14 +83,20 @@ class DecisionRecord:
             "abandons": self.abandons,
             "deleting": self.deleting,
             "chosen": [
-                [one.name, one.identity, one.policy, _scores(one.scores), texts.number(_told(one.reason, one.name))]
+                [
+                    one.name,
+                    one.identity,
+                    one.policy,
+                    _scores(one.scores),
+                    texts.number(_without_name(one.reason, one.name)),
+                ]
                 for one in decision.chosen
             ],
             "others": [
                 [
                     one.name,
                     pairs.number((one.plugin, one.code)),
-                    texts.number(_told(one.reason, one.name)),
+                    texts.number(_without_name(one.reason, one.name)),
                     _scores(one.scores),
                 ]
                 for one in decision.verdicts
@@ -118,7 +124,11 @@ class DecisionRecord:
                 found,
                 tuple(
                     MemberVerdict(
-                        name, pairs[pair][0], pairs[pair][1], _named(found["texts"][text], name), _read_scores(scores)
+                        name,
+                        pairs[pair][0],
+                        pairs[pair][1],
+                        _with_name(found["texts"][text], name),
+                        _read_scores(scores),
                     )
                     for name, pair, text, scores in found["others"]
                 ),
@@ -139,7 +149,7 @@ class DecisionRecord:
                 generation=int(found["generation"]),
                 number=found["number"],
                 chosen=tuple(
-                    ChosenMember(name, identity, policy, _read_scores(scores), _named(texts[text], name))
+                    ChosenMember(name, identity, policy, _read_scores(scores), _with_name(texts[text], name))
                     for name, identity, policy, scores, text in found["chosen"]
                 ),
                 verdicts=verdicts,
@@ -281,11 +291,11 @@ _NAME = "\x00"
 """Stands for the member's own name in a text, so that what is said of many members is one text."""
 
 
-def _told(text: str, name: str) -> str:
+def _without_name(text: str, name: str) -> str:
     return text.replace(f'"{name}"', _NAME)
 
 
-def _named(text: str, name: str) -> str:
+def _with_name(text: str, name: str) -> str:
     return text.replace(_NAME, f'"{name}"')
 
 

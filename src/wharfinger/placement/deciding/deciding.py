@@ -209,7 +209,7 @@ class _Choice:
                 chosen.append(self._fixed_choice(self.current[name]))
                 if not why or self.deviations.note(D5):
                     found += 1
-                else:  # it is chosen, and told as not selected
+                else:  # it is chosen, and reported as not selected
                     verdicts.append(self._not_eligible(name, why))
                 continue
             if not why and self.filter.lingers(name):
@@ -259,10 +259,10 @@ class _Choice:
         return found
 
     def _choose(self, member: Member, scores: MemberScores | None) -> ChosenMember:
-        told = texts.chosen(member.name, scores)
+        reason = texts.chosen(member.name, scores)
         if member.name in self.obsolete and self.question.closed(member.name):
-            told = f"{told}; {texts.CLOSED}"
-        return ChosenMember(member.name, member.identity, self.question.number, scores, told)
+            reason = f"{reason}; {texts.CLOSED}"
+        return ChosenMember(member.name, member.identity, self.question.number, scores, reason)
 
     def _unnameable(self, chosen: Sequence[ChosenMember]) -> Stuck | None:
         known = self.obsolete.keys() | self.question.standing.remembered

@@ -20,7 +20,7 @@ from wharfinger.placement.model.placement import MemberVerdict, Placement
 TOO_OLD = 300.0
 """Seconds since the last heart-beat, and since a member became unhealthy, from which on it takes nothing."""
 EVER = (2**63 - 1) / 1e9
-"""Seconds: KubeFleet's age of a moment that is not told. Its clock reads no larger span."""
+"""Seconds: KubeFleet's age of a moment that is not known. Its clock reads no larger span."""
 PART = 26
 """Characters of a placement's name in the name of a binding; a member's has one more."""
 
@@ -133,8 +133,8 @@ class MemberFilter:
     def closed(self, name: str) -> MemberVerdict | None:
         """The verdict on a member that takes nothing new; None for one that does."""
         if name in self.question.unreadable:
-            told = texts.object_unreadable(self.question.unreadable[name])
-            return MemberVerdict(name, OBJECT, texts.UNSCHEDULABLE, texts.refused(told))
+            reason = texts.object_unreadable(self.question.unreadable[name])
+            return MemberVerdict(name, OBJECT, texts.UNSCHEDULABLE, texts.refused(reason))
         if name in self.question.cordoned or name in self.question.drained:
             return MemberVerdict(name, CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED))
         return None

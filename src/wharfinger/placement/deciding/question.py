@@ -56,7 +56,7 @@ def counting(decision: PlacementDecision) -> bytes:
     Members, the policy each was chosen by, how many are wanted, the condition, and who refused whom by which code
     count; scores, ages and texts do not: they change all the time.
     """
-    told = (
+    counted = (
         decision.policy,
         decision.generation,
         decision.number,
@@ -64,4 +64,4 @@ def counting(decision: PlacementDecision) -> bytes:
         sorted((one.name, one.plugin, one.code) for one in decision.verdicts),
         (decision.condition.status, decision.condition.reason),
     )
-    return hashlib.blake2b(repr(told).encode(errors="surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(repr(counted).encode(errors="surrogatepass"), digest_size=16).digest()

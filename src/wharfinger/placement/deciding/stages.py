@@ -93,9 +93,9 @@ def begin(plan: RunPlan, clock: float = 0.0) -> RunProgress:
     )
 
 
-def concurrency(share: IntOrPercent, members: int) -> int:
+def concurrency(limit: IntOrPercent, members: int) -> int:
     """How many of a stage's members may be unfinished at a time: rounded down, at least one."""
-    return max(1, share.of(members, up=False))
+    return max(1, limit.of(members, up=False))
 
 
 def _selects(stage: Stage, member: RunMember) -> bool:

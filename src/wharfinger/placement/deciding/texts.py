@@ -28,14 +28,14 @@ NO_NAMESPACE = "target namespace does not exist on cluster"
 
 def chosen(name: str, scores: MemberScores | None) -> str:
     """That a member was chosen."""
-    told = "" if scores is None else f" (affinity score: {scores.affinity}, topology spread score: {scores.spread})"
-    return f'Successfully scheduled resources for placement in "{name}"{told}: picked by scheduling policy'
+    scored = "" if scores is None else f" (affinity score: {scores.affinity}, topology spread score: {scores.spread})"
+    return f'Successfully scheduled resources for placement in "{name}"{scored}: picked by scheduling policy'
 
 
 def not_picked(name: str, scores: MemberScores) -> str:
     """That others scored higher."""
-    told = f"(affinity score: {scores.affinity}, topology spread score: {scores.spread})"
-    return f'Cluster "{name}" does not score high enough {told}'
+    scored = f"(affinity score: {scores.affinity}, topology spread score: {scores.spread})"
+    return f'Cluster "{name}" does not score high enough {scored}'
 
 
 def not_eligible(name: str, reason: str) -> str:
@@ -94,10 +94,12 @@ def uneven(wanted: int) -> str:
 def condition(found: int, *, fulfilled: bool) -> PolicyCondition:
     """Whether the policy is fulfilled by so many members."""
     if fulfilled:
-        told = f"found all cluster needed as specified by the scheduling policy, found {found} cluster(s)"
-        return PolicyCondition(True, FULFILLED, told)
-    told = f"could not find all clusters needed as specified by the scheduling policy, found {found} cluster(s) instead"
-    return PolicyCondition(False, UNFULFILLED, told)
+        message = f"found all cluster needed as specified by the scheduling policy, found {found} cluster(s)"
+        return PolicyCondition(True, FULFILLED, message)
+    message = (
+        f"could not find all clusters needed as specified by the scheduling policy, found {found} cluster(s) instead"
+    )
+    return PolicyCondition(False, UNFULFILLED, message)
 
 
 def _minutes(age: float) -> str:

@@ -231,7 +231,7 @@ def _writes(request: CommitDecisionInput, time: str) -> Sequence[Operation]:
 
 
 def _is_ours(found: dict[str, KeyValue | None], request: CommitDecisionInput) -> bool:
-    """Whether an earlier try of this commit has happened, though nobody was told."""
+    """Whether an earlier try of this commit has happened, and its answer was lost."""
     reference, decided = request.placement, request.decided
     if decided.action == "remove":
         return found[placement_keys.decision(reference)] is None and found[placement_keys.placement(reference)] is None
@@ -246,8 +246,8 @@ def _is_ours(found: dict[str, KeyValue | None], request: CommitDecisionInput) ->
         records = [EvictionRecord.model_validate_json(kv.value) for kv in ended if kv is not None]
     except ValueError:
         return False
-    told = [(one.identity, request.run_id) for one in decided.evictions]
-    return bool(told) and [(record.identity, record.run_id) for record in records] == told
+    ours = [(one.identity, request.run_id) for one in decided.evictions]
+    return bool(ours) and [(record.identity, record.run_id) for record in records] == ours
 
 
 def _shown(found: dict[str, KeyValue | None]) -> StreamRevisions:

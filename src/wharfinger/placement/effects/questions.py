@@ -107,10 +107,10 @@ def _by_budget(
         room = most.of(wanted, up=True) - (total - available)
     elif least is not None:
         room = available - least.of(wanted, up=True)
-    told = _BUDGET.format(available, total)
+    counts = _BUDGET.format(available, total)
     if room > 0:
-        return EvictionOutcome(True, True, f"Eviction is allowed {told}")
-    return EvictionOutcome(True, False, f"Eviction is blocked {told}")
+        return EvictionOutcome(True, True, f"Eviction is allowed {counts}")
+    return EvictionOutcome(True, False, f"Eviction is blocked {counts}")
 
 
 DELETING = PolicyCondition(False, "PlacementDeleting", "the placement is being deleted, and nothing is chosen for it")
@@ -177,8 +177,8 @@ def needs_attempt(view: HubView, reference: str, now: float) -> bool:
 def differs(found: WhatFollows, stored: SeenDecision) -> bool:
     """Whether an answer says anything that the stored decision does not."""
     assert found.decision is not None, "something was decided"
-    told = (found.deleting, found.evicted, found.abandons, found.digest, counting(found.decision).hex())
-    return told != (stored.deleting, stored.evicted, stored.abandons, stored.digest, stored.counting)
+    decided = (found.deleting, found.evicted, found.abandons, found.digest, counting(found.decision).hex())
+    return decided != (stored.deleting, stored.evicted, stored.abandons, stored.digest, stored.counting)
 
 
 def member_needs_attempt(view: HubView, reference: str, member: str, now: float) -> bool:

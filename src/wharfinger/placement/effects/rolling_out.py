@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
+from wharfinger.placement.contracts.delivery_records import ResultRecord, RolloutRecord, SnapshotRecord, WorkRecord
 from wharfinger.placement.contracts.placement_rollouts import AT_ONCE, PlannedRollout, PlannedStep
 from wharfinger.placement.contracts.placements import LISTED
 from wharfinger.placement.deciding import overriding, rolling
@@ -30,6 +30,7 @@ from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import SeenDecision, SeenPlacement
 
 NO_ROLLOUT = RolloutRecord()
+NO_RESULT = ResultRecord()
 LARGEST, MOST = 1024 * 1024, 8 * 1024 * 1024
 """Bytes of what overrides change on one member: deflated, as etcd has to take it; and as JSON."""
 _NOBODYS = DeliverySpec()
@@ -250,7 +251,7 @@ def _delivery(
         gone = result is not None and (result.gone or result.identity != identity)
         orphan = result is not None and not gone
         return MemberDelivery(name, chosen=chosen and not leaving, gone=gone, outrun=orphan, leaving=leaving)
-    told = work.answered(result)
+    current = work.answered(result) or NO_RESULT
     same = (work.snapshot, work.overrides) == (snapshot, overrides)
     return MemberDelivery(
         member=name,
@@ -260,13 +261,13 @@ def _delivery(
         current=leaving or same or not snapshot,
         same_strategy=leaving or work.strategy == spec.strategy,
         reachable=member is not None and member.there and member.unhealthy is None,
-        applied=told is not None and told.applied,
-        available=told is not None and told.available,
-        untrackable=told is not None and told.untrackable,
-        failed=told is not None and told.failed,
-        passing=told is not None and told.passing,
-        reported=told is not None and told.reported,
-        gone=told is not None and told.gone and told.counter == work.counter,
+        applied=current.applied,
+        available=current.available,
+        untrackable=current.untrackable,
+        failed=current.failed,
+        passing=current.passing,
+        reported=current.reported,
+        gone=current.gone and current.counter == work.counter,
         outrun=result is not None and result.identity == work.identity and result.counter > work.counter,
         unchanged=view.delivery.unchanged(reference, name),
         leaving=leaving,
@@ -365,7 +366,7 @@ def _step(view: HubView, reference: str, found: Rollout, step: RolloutStep) -> P
     before = view.works.get(reference, {}).get(step.member)
     result = view.results.get(reference, {}).get(step.member)
     counter = max(before.counter if before is not None else 0, result.counter if result is not None else 0) + 1
-    work, told, obj = relied_on(view, reference, step.member)
+    work, result_revision, obj = relied_on(view, reference, step.member)
     away = step.free and member is not None and not member.reachable
     identity = member.member.identity if member is not None else 0
     if before is not None and step.kind in (StepKind.REMOVE, StepKind.STRATEGY):
@@ -380,7 +381,7 @@ def _step(view: HubView, reference: str, found: Rollout, step: RolloutStep) -> P
         overrides=found.overrides.get(step.member, ""),
         counter=counter,
         work=work,
-        result=told,
+        result=result_revision,
         object=obj,
         agent=view.mod_revision(placement_keys.member(step.member)) if step.free else 0,
         status=view.mod_revision(placement_keys.member_status(step.member)) if away else None,

@@ -69,11 +69,11 @@ async def take(store: Store, view: HubView, request: TakeSnapshotInput, time: st
     if (there.mod_revision if there is not None else 0) != request.rollout:
         if there is not None and (record.run_id, record.selected) == (request.run_id, request.selected):
             outcome = "trouble" if record.trouble else "same"  # an earlier try, whose answer was lost
-            return _told(outcome, record, selected, there.mod_revision)
+            return _taken(outcome, record, selected, there.mod_revision)
         return TakenSnapshot(outcome="contended", seen=_hub(there.mod_revision if there is not None else 0))
     same_trouble = selected.trouble and (record.selected, record.trouble) == (request.selected, selected.trouble)
     if same_trouble and there is not None:
-        return _told("trouble", record, selected, there.mod_revision)
+        return _taken("trouble", record, selected, there.mod_revision)
     known = await _known(store, reference)
     after = next_record(record, request, time).model_copy(
         update={"selected": request.selected, "trouble": selected.trouble, "snapshot": max(known, default=0)}
@@ -311,10 +311,10 @@ async def _finish(
     answered = await store.txn(conditions, [Put(key, after.to_bytes()), *writes], followed)
     if not answered.succeeded:
         return TakenSnapshot(outcome="contended", seen=shown(answered.reads))
-    return _told(outcome, after, selected, answered.revision)
+    return _taken(outcome, after, selected, answered.revision)
 
 
-def _told(outcome: Any, record: RolloutRecord, selected: Selected, revision: int) -> TakenSnapshot:
+def _taken(outcome: Any, record: RolloutRecord, selected: Selected, revision: int) -> TakenSnapshot:
     return TakenSnapshot(
         outcome=outcome,
         number=record.snapshot,

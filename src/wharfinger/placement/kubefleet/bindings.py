@@ -123,7 +123,7 @@ class KubeFleetAttempt:
     cycles: list[Cycle] = field(default_factory=list)
     wrote: bool = False
 
-    def tell(self, status: SnapshotStatus) -> bool:
+    def set_status(self, status: SnapshotStatus) -> bool:
         """The status is this one now; whether it says anything else than before, in whatever order."""
         old = self.status
         same = old is not None and (old.generation, old.condition) == (status.generation, status.condition)
@@ -218,12 +218,12 @@ def written_cycle(cycle: Cycle) -> dict[str, Any]:
 
 def read_status(written: Mapping[str, Any]) -> tuple[SnapshotStatus, str]:
     """A status, and when its condition changed last."""
-    told = written["scheduled"]
+    scheduled = written["scheduled"]
     lines = [
         StatusLine(one["cluster"], one["selected"], one["reason"], _read_scores(one)) for one in written["decisions"]
     ]
-    condition = PolicyCondition(told["status"] == "True", told["reason"], told["message"])
-    return SnapshotStatus(written["observedGeneration"], condition, tuple(lines)), str(told["lastTransitionTime"])
+    condition = PolicyCondition(scheduled["status"] == "True", scheduled["reason"], scheduled["message"])
+    return SnapshotStatus(written["observedGeneration"], condition, tuple(lines)), str(scheduled["lastTransitionTime"])
 
 
 def written_status(status: SnapshotStatus, changed: str) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def choose(attempt: KubeFleetAttempt, number: int, identities: Mapping[str, int]
     status = _status(attempt, question, decision, before)
     if status.lines != _lines(attempt, question, decision, before, upstream=True):
         deviations.add(D6)
-    attempt.note(before, wrote=attempt.tell(status))
+    attempt.note(before, wrote=attempt.set_status(status))
     return frozenset(deviations)
 
 

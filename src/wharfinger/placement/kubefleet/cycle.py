@@ -134,8 +134,8 @@ class KubeFleetCycle:
         if failure is not None:
             return failure
         lines = [StatusLine(member.name, True, texts.chosen(member.name, None)) for member in valid]
-        told = texts.condition(len(valid), fulfilled=not invalid and not missing)
-        self._tell(told, [*lines, *invalid, *missing])
+        condition = texts.condition(len(valid), fulfilled=not invalid and not missing)
+        self._set_status(condition, [*lines, *invalid, *missing])
         return False
 
     def _take_fixed(self, valid: Sequence[Member]) -> Failure | None:
@@ -179,8 +179,8 @@ class KubeFleetCycle:
                 if judgement.violated is None:
                     passed.append(member)
                 else:
-                    told = texts.skewed(judgement.violated.key, judgement.violated.max_skew)
-                    refused.append(StatusLine(member.name, False, texts.refused(told)))
+                    reason = texts.skewed(judgement.violated.key, judgement.violated.max_skew)
+                    refused.append(StatusLine(member.name, False, texts.refused(reason)))
         return passed, refused
 
     def _domains(self, current: set[str]) -> list[ranking.Domains]:
@@ -233,8 +233,8 @@ class KubeFleetCycle:
             if not binding.previous:
                 return Failure("failed to find the previous state of an unscheduled binding")
             state = binding.previous
-        told = texts.chosen(binding.cluster, scores)
-        return replace(binding, state=state, policy=self.attempt.snapshot, scores=scores, reason=told)
+        reason = texts.chosen(binding.cluster, scores)
+        return replace(binding, state=state, policy=self.attempt.snapshot, scores=scores, reason=reason)
 
     def _put(self, binding: Binding) -> None:
         self.attempt.bindings[binding.id] = binding
@@ -270,11 +270,11 @@ class KubeFleetCycle:
         lines = [binding.line for binding in existing[:DECISIONS]]
         others = [StatusLine(one.name, False, texts.not_picked(one.name, scores), scores) for one, scores in not_picked]
         lines += unselected(lines, others, refused, self.attempt.unselected_limit)
-        told = texts.condition(len(existing), fulfilled=len(existing) >= wanted)
-        self._tell(told, lines)
+        condition = texts.condition(len(existing), fulfilled=len(existing) >= wanted)
+        self._set_status(condition, lines)
 
-    def _tell(self, condition: PolicyCondition, lines: Sequence[StatusLine]) -> None:
-        self.wrote |= self.attempt.tell(SnapshotStatus(self.placement.generation, condition, tuple(lines)))
+    def _set_status(self, condition: PolicyCondition, lines: Sequence[StatusLine]) -> None:
+        self.wrote |= self.attempt.set_status(SnapshotStatus(self.placement.generation, condition, tuple(lines)))
 
 
 def _rank(binding: Binding) -> tuple[bool, MemberScores, str]:

@@ -174,7 +174,7 @@ class MemberDelivery:
     passing: bool = False
     """Whether the cause of the failure may end."""
     reported: bool = False
-    """Whether only differences are told of, and they were."""
+    """Whether only differences are reported, and they were."""
     gone: bool = False
     """Whether nothing is there any more."""
     outrun: bool = False

@@ -26,7 +26,7 @@ class AgentCondition:
     status: str
     """True, False or Unknown."""
     since: float | None
-    """Its last transition; None when that is not told."""
+    """Its last transition; None = unknown."""
 
     @property
     def true(self) -> bool:

@@ -139,7 +139,7 @@ class PlannedMember:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """A stage with its members, and with its shares as numbers."""
+    """A stage with its members, with its numbers or percentages as numbers."""
 
     name: str
     members: tuple[PlannedMember, ...]

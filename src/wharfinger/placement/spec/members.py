@@ -50,16 +50,16 @@ def agent_status(*, joined: bool | None = True, healthy: bool = True, why: str =
     """
     otherwise = "MemberClusterJoinConflict" if joined is not None else "MemberClusterJoinStateUnknown"
     conditions = [
-        _told("Joined", joined, "MemberClusterJoined", otherwise, why),
-        _told("Healthy", healthy, "MemberClusterHealthy", "MemberClusterUnhealthy", why),
+        _reported("Joined", joined, "MemberClusterJoined", otherwise, why),
+        _reported("Healthy", healthy, "MemberClusterHealthy", "MemberClusterUnhealthy", why),
     ]
     return {"agentStatus": [{"type": MEMBER_AGENT, "conditions": conditions}]}
 
 
-def _told(kind: str, holds: bool | None, reason: str, otherwise: str, why: str) -> dict[str, str]:
+def _reported(kind: str, holds: bool | None, reason: str, otherwise: str, why: str) -> dict[str, str]:
     status = "Unknown" if holds is None else str(holds)
-    told = {"type": kind, "status": status, "reason": reason if holds else otherwise}
-    return {**told, "message": "" if holds else why}
+    condition = {"type": kind, "status": status, "reason": reason if holds else otherwise}
+    return {**condition, "message": "" if holds else why}
 
 
 def with_labels(obj: Mapping[str, Any], labels: Mapping[str, str | None]) -> dict[str, Any]:

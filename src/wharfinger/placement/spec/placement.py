@@ -1,7 +1,7 @@
 """Objects of placement: whether they are valid, and which of their fields have no effect.
 
-All problems are told at once, each with the path of its field. Rules are those of KubeFleet's API server and webhooks;
-what it tells one after the other, and what it finds only while it schedules, is told here when the object is applied.
+All problems are reported at once, each with the path of its field. Rules are those of KubeFleet's API server and
+webhooks; what it reports one after the other, or only while it schedules, is reported when the object is applied.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PREFERRED = f"{_AFFINITY}preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def check_placement_object(written: Mapping[str, Any], *, reads_status: bool = False) -> tuple[str, ...]:
-    """Check an object of placement; what is told of fields that have no effect, a line each.
+    """Check an object of placement. Returns a line for each field that has no effect.
 
     `reads_status`: whether the status that a member has in the file is decided by, as `simulate` does. Raises
     InvalidConfiguration, which names all that is wrong.
@@ -171,8 +171,8 @@ def _policy(policy: PolicyFields) -> Iterator[Problem]:
     }
     for field, (value, kinds) in only.items():
         if value not in (None, ()) and kind not in kinds:
-            told = f"must be absent for {kind}; it is for {' and '.join(kinds)}"
-            yield f"{_POLICY}{field}", BecauseOf(_TYPE, told)
+            message = f"must be absent for {kind}; it is for {' and '.join(kinds)}"
+            yield f"{_POLICY}{field}", BecauseOf(_TYPE, message)
     if kind == "PickN" and policy.number_of_clusters is None:
         yield f"{_POLICY}numberOfClusters", BecauseOf(_TYPE, "is missing; PickN needs it")
     yield from _doubles(policy.cluster_names, f"{_POLICY}clusterNames", "is named twice")
@@ -238,16 +238,16 @@ def _strategy(strategy: RolloutStrategyFields) -> Iterator[Problem]:
         yield "spec.strategy.rollingUpdate", BecauseOf("spec.strategy.type", "must be absent when the type is External")
     rolling = strategy.rolling_update
     if rolling is not None and rolling.max_unavailable.amount == rolling.max_surge.amount == 0:
-        told = "may not be 0 where maxSurge is 0: no member could ever be updated"
-        yield "spec.strategy.rollingUpdate.maxUnavailable", told
+        message = "may not be 0 where maxSurge is 0: no member could ever be updated"
+        yield "spec.strategy.rollingUpdate.maxUnavailable", message
     applied = strategy.apply_strategy
     if applied is not None and applied.server_side_apply_config is not None and applied.type != "ServerSideApply":
-        told = BecauseOf("spec.strategy.applyStrategy.type", "is only for the type ServerSideApply")
-        yield "spec.strategy.applyStrategy.serverSideApplyConfig", told
+        message = BecauseOf("spec.strategy.applyStrategy.type", "is only for the type ServerSideApply")
+        yield "spec.strategy.applyStrategy.serverSideApplyConfig", message
     back = strategy.report_back_strategy
     if back is not None and back.type == "Mirror" and back.destination is None:
-        told = BecauseOf("spec.strategy.reportBackStrategy.type", "is missing; Mirror needs it")
-        yield "spec.strategy.reportBackStrategy.destination", told
+        message = BecauseOf("spec.strategy.reportBackStrategy.type", "is missing; Mirror needs it")
+        yield "spec.strategy.reportBackStrategy.destination", message
 
 
 def _member(fields: ConfigPart) -> Iterator[Problem]:
@@ -274,10 +274,10 @@ def _budget(fields: ConfigPart) -> Iterator[Problem]:
         yield "spec", "needs exactly one of maxUnavailable and minAvailable"
 
 
-def _doubles(values: Iterable[Any], path: str, told: str, shown: Callable[[Any], str] = str) -> Iterator[Problem]:
+def _doubles(values: Iterable[Any], path: str, message: str, shown: Callable[[Any], str] = str) -> Iterator[Problem]:
     for value, count in Counter(values).items():
         if count > 1:
-            yield path, f"{shown(value)} {told}"
+            yield path, f"{shown(value)} {message}"
 
 
 _KINDS: dict[str, tuple[type[ConfigPart], str, Callable[[ConfigPart], Iterator[Problem]]]] = {

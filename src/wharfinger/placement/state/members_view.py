@@ -67,7 +67,7 @@ class MembersView:
         """Take these ages, as a decision recorded them, for what is known of the members' agents."""
         for name, one in self.by_name.items():
             heartbeat, health = ages.get(name, (None, None))
-            one.told = Ages(heartbeat, health)
+            one.recorded = Ages(heartbeat, health)
             if one.obj:
                 one.member = member_of(one.obj, one.member.identity, one.status, heard=heartbeat is not None)
         self._changes += 1

@@ -70,7 +70,7 @@ def _untaken(obj: Mapping[str, Any], joined: Iterable[ClusterFormat]) -> Iterato
 
 
 def _named(obj: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Path, group and kind of each; what is malformed is told by others."""
+    """Path, group and kind of each; others report what is malformed."""
     if obj.get("kind") in ENVELOPES:
         data = obj.get("data")
         for key, content in data.items() if isinstance(data, Mapping) else ():

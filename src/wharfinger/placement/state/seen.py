@@ -39,7 +39,7 @@ HISTORY_LIMIT = 10
 OBJECT_LIMIT = 512 * 1024
 """Bytes of a placement: its policy goes through Temporal."""
 TENTH = 10
-"""Ages are told in tenths of a second: what is recorded is exactly what was decided by."""
+"""Ages are in tenths of a second: what is recorded is exactly what was decided by."""
 HEARD = Ages(0.0, None)
 """Of an agent that is there and well."""
 
@@ -79,7 +79,7 @@ class SeenMember:
     held: bool = False
     """Whether a finalizer keeps its object."""
     unreadable: str = ""
-    told: Ages | None = None
+    recorded: Ages | None = None
     """What a decision recorded, where it is made again."""
 
     @property
@@ -89,8 +89,8 @@ class SeenMember:
 
     def ages(self, now: float) -> Ages:
         """How long ago it was heard, and has said that it is unhealthy: this hub's own time."""
-        if self.told is not None:
-            return self.told
+        if self.recorded is not None:
+            return self.recorded
         if self.there and self.unhealthy is None:
             return HEARD
         heartbeat = 0.0 if self.there else None if self.heard is None else now - self.heard
