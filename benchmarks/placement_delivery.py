@@ -210,7 +210,7 @@ class MemberInMemory(MemoryStore):
 
     async def get(self, key: str, *, revision: int = 0) -> Read:
         """See `Store.get`."""
-        if key.startswith(placement_keys.APPLIED):
+        if key.startswith(placement_keys.applied.prefix):
             COUNTED.reads += 1
             COUNTED.looked.add((id(self._shared), key))
         return await super().get(key, revision=revision)
@@ -227,11 +227,14 @@ class MemberInMemory(MemoryStore):
 
 async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Mapping[str, int]) -> None:
     """Make the stores what they would be with all works applied."""
-    hub_is, applied = await hub_id(hub), [kv async for page in hub.list(placement_keys.WORKS) for kv in page.items]
+    hub_is, applied = (
+        await hub_id(hub),
+        [kv async for page in hub.list(placement_keys.work.prefix) for kv in page.items],
+    )
     wanted: dict[str, WorkRecord] = {}
     for kv in applied:
         wanted.setdefault(
-            kv.key.removeprefix(placement_keys.WORKS).rpartition("/")[0], WorkRecord.model_validate_json(kv.value)
+            kv.key.removeprefix(placement_keys.work.prefix).rpartition("/")[0], WorkRecord.model_validate_json(kv.value)
         )
     template = MemoryStore()
     bringing = EtcdMember(template, now=lambda: TIME)
@@ -245,7 +248,7 @@ async def brought(hub: Store, stores: Mapping[str, MemoryStore], identities: Map
         life, puts = f"{hub_is}/{name}/{identities[name]}", dict[str, bytes]()
         for kv in found:
             value = kv.value
-            if kv.key.startswith(placement_keys.APPLIED):
+            if kv.key.startswith(placement_keys.applied.prefix):
                 record = AppliedRecord.model_validate_json(value)
                 value = record.model_copy(update={"identity": identities[name]}).to_bytes()
             elif kv.key.startswith(placement_keys.MARKS):
@@ -534,9 +537,9 @@ class Rolling:
                     if key == snapshot:
                         self.first, self.cpu = time.monotonic(), cpu()
                     name = key.rpartition("/")[2]
-                    if key.startswith(placement_keys.WORKS):
+                    if key.startswith(placement_keys.work.prefix):
                         self.counters[name] = WorkRecord.model_validate_json(event.kv.value).counter
-                    elif key.startswith(placement_keys.RESULTS):
+                    elif key.startswith(placement_keys.result.prefix):
                         result = ResultRecord.model_validate_json(event.kv.value)
                         self.told[name] = result.counter if result.available else 0
                 away = sum(self.told.get(name, 0) < counter for name, counter in self.counters.items())
@@ -546,11 +549,13 @@ class Rolling:
 async def delivered(store: Store, snapshot: int, members: int) -> bool:
     """Whether all members have it."""
     works = [
-        WorkRecord.model_validate_json(kv.value) async for page in store.list(placement_keys.WORKS) for kv in page.items
+        WorkRecord.model_validate_json(kv.value)
+        async for page in store.list(placement_keys.work.prefix)
+        for kv in page.items
     ]
     results = [
         ResultRecord.model_validate_json(kv.value)
-        async for page in store.list(placement_keys.RESULTS)
+        async for page in store.list(placement_keys.result.prefix)
         for kv in page.items
     ]
     return (

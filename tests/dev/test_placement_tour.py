@@ -141,5 +141,5 @@ def test_no_secret_is_where_people_look(tree: DevTree) -> None:
     for pid in processes_of(tree.folder):
         told += Path(f"/proc/{pid}/environ").read_bytes().decode("latin-1")
     assert "correct-horse" not in told
-    results = tree.etcd.values(placement_keys.RESULTS)
+    results = tree.etcd.values(placement_keys.result.prefix)
     assert not any(b"correct-horse" in value for value in results.values())

@@ -129,7 +129,7 @@ def test_table_refuses_too_few_and_too_many_names() -> None:
 
 @pytest.mark.parametrize("rest", ["cluster/web", "ns/team/web/release/7", "cluster/web/release/7"])
 def test_table_parses_no_key_of_an_incomplete_record(rest: str) -> None:
-    assert placement_keys.run_record.parse(f"{placement_keys.RUNS}{rest}") is None
+    assert placement_keys.run_record.parse(f"{placement_keys.run_record.prefix}{rest}") is None
 
 
 async def test_table_reads_records_and_passes_over_what_is_none() -> None:

@@ -88,13 +88,15 @@ async def undelivered(store: Store, snapshot: int) -> list[str]:
     """Works that are not there, or not available with this snapshot."""
     found: dict[str, WorkRecord] = {}
     results: dict[str, ResultRecord] = {}
-    async for page in store.list(placement_keys.WORKS):
+    async for page in store.list(placement_keys.work.prefix):
         found |= {
-            kv.key.removeprefix(placement_keys.WORKS): WorkRecord.model_validate_json(kv.value) for kv in page.items
+            kv.key.removeprefix(placement_keys.work.prefix): WorkRecord.model_validate_json(kv.value)
+            for kv in page.items
         }
-    async for page in store.list(placement_keys.RESULTS):
+    async for page in store.list(placement_keys.result.prefix):
         results |= {
-            kv.key.removeprefix(placement_keys.RESULTS): ResultRecord.model_validate_json(kv.value) for kv in page.items
+            kv.key.removeprefix(placement_keys.result.prefix): ResultRecord.model_validate_json(kv.value)
+            for kv in page.items
         }
     open_ = [
         key
@@ -231,8 +233,8 @@ class Concurrency:
 
     def _take(self, event: Any) -> None:
         for prefix, kind, into in (
-            (placement_keys.WORKS, WorkRecord, self.works),
-            (placement_keys.RESULTS, ResultRecord, self.results),
+            (placement_keys.work.prefix, WorkRecord, self.works),
+            (placement_keys.result.prefix, ResultRecord, self.results),
         ):
             start = f"{prefix}{self.reference}/"
             if event.kv.key.startswith(start) and not event.deleted:

@@ -127,7 +127,7 @@ def test_everything_dies_and_every_placement_is_decided(tree: DevTree) -> None:
 
     async def judged(store: Store) -> None:
         until = await store.put(f"{placement_keys.HUB}zz", b"")
-        await store.put(f"{placement_keys.MEMBER_CLUSTERS}zz", b"{}")
+        await store.put(f"{placement_keys.member_cluster.prefix}zz", b"{}")
         found = await history(store, until)
         assert found.broken == []
         assert len(found.decisions) == PLACEMENTS
@@ -135,7 +135,7 @@ def test_everything_dies_and_every_placement_is_decided(tree: DevTree) -> None:
         for reference in list(found.decisions)[::10]:
             record = await record_of(store, reference)
             assert (await decided_again(store, reference, record)).same, reference
-        await store.delete(f"{placement_keys.MEMBER_CLUSTERS}zz")
+        await store.delete(f"{placement_keys.member_cluster.prefix}zz")
 
     on(tree, judged)
 
@@ -151,7 +151,7 @@ def test_at_rest_no_run_is_open_and_nothing_is_written(tree: DevTree) -> None:
     wait_until(lambda: "running" not in outcomes(), 30, "the last attempt has ended")
 
     async def decisions(store: Store) -> int:
-        found = [kv.mod_revision async for page in store.list(placement_keys.DECISIONS) for kv in page.items]
+        found = [kv.mod_revision async for page in store.list(placement_keys.decision.prefix) for kv in page.items]
         return max(found)
 
     newest = on(tree, decisions)

@@ -37,9 +37,9 @@ class DeliveryHistory:
     def take(self, events: list[Event]) -> None:
         """All changes of one revision."""
         touched = {
-            one.kv.key.removeprefix(placement_keys.WORKS).rpartition("/")[0]
+            one.kv.key.removeprefix(placement_keys.work.prefix).rpartition("/")[0]
             for one in events
-            if _of(one, placement_keys.WORKS)
+            if _of(one, placement_keys.work.prefix)
         }
         before = {reference: self.available(reference) for reference in touched}
         there = {reference: set(self.works[reference]) for reference in touched}
@@ -57,8 +57,8 @@ class DeliveryHistory:
 
     def _take_one(self, event: Event) -> None:
         for prefix, kind, into in (
-            (placement_keys.WORKS, WorkRecord, self.works),
-            (placement_keys.RESULTS, ResultRecord, self.results),
+            (placement_keys.work.prefix, WorkRecord, self.works),
+            (placement_keys.result.prefix, ResultRecord, self.results),
         ):
             if not _of(event, prefix):
                 continue
@@ -101,9 +101,9 @@ async def judge_member(store: Store, name: str) -> list[str]:
                 if event.deleted:  # nothing is there any more, so that counting begins anew
                     counters = {known: seen for known, seen in counters.items() if known.partition(" ")[0] != key}
                     continue
-                if not key.startswith((placement_keys.APPLIED, placement_keys.MARKS)):
+                if not key.startswith((placement_keys.applied.prefix, placement_keys.MARKS)):
                     continue
-                if key.startswith(placement_keys.APPLIED):
+                if key.startswith(placement_keys.applied.prefix):
                     applied = AppliedRecord.model_validate_json(event.kv.value)
                     now = applied.identity, applied.counter
                 else:

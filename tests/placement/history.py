@@ -28,8 +28,8 @@ class PlacementHistory:
     def take(self, event: Event) -> None:
         """One change."""
         key, kv = event.kv.key, event.kv
-        if key.startswith(placement_keys.MEMBER_CLUSTERS):
-            name = key.removeprefix(placement_keys.MEMBER_CLUSTERS)
+        if key.startswith(placement_keys.member_cluster.prefix):
+            name = key.removeprefix(placement_keys.member_cluster.prefix)
             if event.deleted:
                 self.members.pop(name, None)
             else:
@@ -37,15 +37,15 @@ class PlacementHistory:
                 if self.members.get(name, (0, False))[1]:
                     self.excused[name] = kv.mod_revision
                 self.members[name] = kv.create_revision, bool(obj.get("metadata", {}).get("deletionTimestamp"))
-        elif key.startswith(placement_keys.DRAINS):
-            name = key.removeprefix(placement_keys.DRAINS)
+        elif key.startswith(placement_keys.drain.prefix):
+            name = key.removeprefix(placement_keys.drain.prefix)
             if name in self.drained:
                 self.excused[name] = kv.mod_revision
             self.drained.discard(name)
             if not event.deleted and DrainRecord.model_validate_json(kv.value).want == "drain":
                 self.drained.add(name)
-        elif key.startswith(placement_keys.DECISIONS):
-            reference = key.removeprefix(placement_keys.DECISIONS)
+        elif key.startswith(placement_keys.decision.prefix):
+            reference = key.removeprefix(placement_keys.decision.prefix)
             before = self.decisions.pop(reference, None)
             if not event.deleted:
                 now = self.decisions[reference] = DecisionRecord.from_bytes(kv.value)
@@ -78,7 +78,7 @@ async def history(store: Store, until: int) -> PlacementHistory:
     """All that happened from the first revision on."""
     found = PlacementHistory()
     events: list[Any] = []
-    for prefix in (placement_keys.MEMBER_CLUSTERS, placement_keys.HUB):
+    for prefix in (placement_keys.member_cluster.prefix, placement_keys.HUB):
         async with store.watch(prefix, 1) as batches:
             async for batch in batches:
                 events += [(batch.revision, event) for event in batch.events]

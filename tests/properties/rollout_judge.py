@@ -101,13 +101,13 @@ class Judge:
             self._take_spec(value, revision)
         elif key == placement_keys.decision(P):
             self.chosen = len(DecisionRecord.from_bytes(value).decision.chosen) if value is not None else 0
-        elif key.startswith(placement_keys.MEMBER_CLUSTERS):
-            name = key.removeprefix(placement_keys.MEMBER_CLUSTERS)
+        elif key.startswith(placement_keys.member_cluster.prefix):
+            name = key.removeprefix(placement_keys.member_cluster.prefix)
             identity = event.kv.create_revision if value is not None else 0
             self._note_lost(name, revision, self.identities.get(name, 0) != identity)
             self.identities[name] = identity
-        elif key.startswith(placement_keys.MEMBERS):
-            name = key.removeprefix(placement_keys.MEMBERS)
+        elif key.startswith(placement_keys.member.prefix):
+            name = key.removeprefix(placement_keys.member.prefix)
             identity = MemberRecord.model_validate_json(value).identity if value is not None else 0
             self._note_lost(name, revision, self.agents.get(name, 0) != identity)
             self.agents[name] = identity

@@ -288,7 +288,7 @@ class Life:
 
     async def judged(self) -> None:
         until = await self.store.put(f"{placement_keys.HUB}zz", b"")
-        await self.store.put(f"{placement_keys.MEMBER_CLUSTERS}zz", b"{}")
+        await self.store.put(f"{placement_keys.member_cluster.prefix}zz", b"{}")
         found = await history(self.store, until)
         assert found.broken == [], self.seed
         for hub in self.hubs:

@@ -86,7 +86,8 @@ async def test_a_restored_hub_delivers_all_again_and_nothing_older(part: int) ->
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("prefix", "found"), [(placement_keys.LOSSES, 35), (placement_keys.RESULTS, 881), (placement_keys.ROLLOUTS, 124)]
+    ("prefix", "found"),
+    [(placement_keys.losses.prefix, 35), (placement_keys.result.prefix, 881), (placement_keys.rollout.prefix, 124)],
 )
 async def test_without_a_compare_a_rule_is_broken(prefix: str, found: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`found`: a seed that broke a rule; it is tried first, and all of them where it no longer does."""

@@ -24,7 +24,7 @@ from wharfinger.placement.state.hub_view import HubView
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 
-OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
+OWN = (placement_keys.HUB, placement_keys.member_cluster.prefix, placement_keys.PLACEMENT_OBJECTS)
 TIME = "2026-01-01T00:00:00Z"
 
 On = Callable[[Callable[[EtcdStore], Awaitable[None]]], None]
@@ -55,7 +55,7 @@ def on(shell: Shell, etcd_server: EtcdServer) -> Iterator[On]:
 
 async def go_online(store: EtcdStore) -> None:
     """The agents of all members come."""
-    async for page in store.list(placement_keys.MEMBER_CLUSTERS):
+    async for page in store.list(placement_keys.member_cluster.prefix):
         for kv in page.items:
             name = kv.key.rpartition("/")[2]
             await store.put(placement_keys.member(name), agent_record(kv.create_revision))

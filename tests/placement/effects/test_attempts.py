@@ -327,7 +327,7 @@ async def test_many_evictions_end_a_few_at_a_time(scene: HubScene) -> None:
         (placement_keys.PLACEMENT_EVICTIONS + "e", b'{"spec": {"placementName": 1}}'),
         (placement_keys.PLACEMENT_BUDGETS + "web", b'{"spec": {"maxUnavailable": "many"}}'),
         (placement_keys.decision("cluster/web"), b"\x00\x01"),
-        (placement_keys.POLICIES + "cluster/web/x", b"{}"),
+        (placement_keys.policy.prefix + "cluster/web/x", b"{}"),
         (placement_keys.work("cluster/web", "m"), b'{"want": "maybe"}'),
         (placement_keys.member("m"), b"{"),
         (placement_keys.member_status("m"), b'{"identity": "x"}'),

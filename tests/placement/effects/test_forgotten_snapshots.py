@@ -138,7 +138,7 @@ async def test_a_placement_that_goes_leaves_no_parts(scene: DeliveryScene) -> No
 
 
 async def test_what_etcd_does_not_take_is_trouble(scene: DeliveryScene) -> None:
-    for limited in (placement_keys.snapshot(P, 1), placement_keys.CONTENTS):
+    for limited in (placement_keys.snapshot(P, 1), placement_keys.contents.prefix):
         plan = await scene.seen_plan()
         assert plan.snapshot_is_due
 

@@ -30,7 +30,7 @@ from wharfinger.placement.effects.questions import needs_attempt
 from wharfinger.placement.reading.observe_placements import read_all
 from wharfinger.settings import EtcdSettings
 
-OWN = (placement_keys.HUB, placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
+OWN = (placement_keys.HUB, placement_keys.member_cluster.prefix, placement_keys.PLACEMENT_OBJECTS)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ async def test_a_snapshot_compares_who_delivers(
     await scene.take()
     await changed(scene)
     request = scene.snapshot_input(await scene.seen_plan())
-    moved = placement_keys.DECISIONS if moves is another_decision else placement_keys.ROLLOUTS
+    moved = placement_keys.decision.prefix if moves is another_decision else placement_keys.rollout.prefix
     for store in (scene.store.client(), careless(scene.store, moved)):
         at_head = False
 
@@ -138,7 +138,7 @@ async def test_a_part_that_others_forget_meanwhile_is_no_part(scene: DeliverySce
     await changed(scene)
     request = scene.snapshot_input(await scene.seen_plan())
     outcomes = []
-    for store in (scene.store.client(), careless(scene.store, placement_keys.CONTENTS)):
+    for store in (scene.store.client(), careless(scene.store, placement_keys.contents.prefix)):
 
         async def forgets(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
             if any(one.key == placement_keys.rollout(P) for one in operations):

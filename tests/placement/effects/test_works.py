@@ -132,22 +132,26 @@ async def the_agent_returns(scene: DeliveryScene) -> None:
 
 
 INTERLEAVINGS: dict[str, Interleaving] = {
-    "the decision moved": (placement_keys.DECISIONS, to_add, another_decision),
-    "a late wave of an earlier run": (placement_keys.ROLLOUTS, to_add, another_wave),
+    "the decision moved": (placement_keys.decision.prefix, to_add, another_decision),
+    "a late wave of an earlier run": (placement_keys.rollout.prefix, to_add, another_wave),
     "the member begins to leave": (
-        placement_keys.MEMBER_CLUSTERS,
+        placement_keys.member_cluster.prefix,
         to_add,
         lambda scene: scene.change_member("a", **LEAVING),
     ),
-    "another ceases to be ready": (placement_keys.LOSSES, to_remove, lambda scene: scene.answer("b", available=False)),
-    "what had failed is ready": (placement_keys.RESULTS, to_remove_for_free, lambda scene: scene.answer("a")),
-    "an agent returns": (placement_keys.MEMBERS, to_remove_from_away, the_agent_returns),
+    "another ceases to be ready": (
+        placement_keys.losses.prefix,
+        to_remove,
+        lambda scene: scene.answer("b", available=False),
+    ),
+    "what had failed is ready": (placement_keys.result.prefix, to_remove_for_free, lambda scene: scene.answer("a")),
+    "an agent returns": (placement_keys.member.prefix, to_remove_from_away, the_agent_returns),
     "a member is well again": (
-        placement_keys.MEMBER_STATUS,
+        placement_keys.member_status.prefix,
         to_remove_from_sick,
         lambda one: health(one, "a", healthy=True),
     ),
-    "what was gone is told anew": (placement_keys.RESULTS, to_drop, lambda scene: scene.answer("a", gone=False)),
+    "what was gone is told anew": (placement_keys.result.prefix, to_drop, lambda scene: scene.answer("a", gone=False)),
 }
 
 
@@ -280,7 +284,7 @@ async def test_without_comparing_the_work_two_tries_write_twice() -> None:
     scene = await rolled(**ALL_AT_ONCE)
     await scene.edit("2")
     plan = await scene.seen_plan()
-    before, first = scene.store.revision, careless(scene.store, placement_keys.WORKS)
+    before, first = scene.store.revision, careless(scene.store, placement_keys.work.prefix)
 
     async def second(_: Sequence[Condition], operations: Sequence[Operation]) -> None:
         if operations[0].key != placement_keys.rollout(P):

@@ -21,8 +21,8 @@ class Obedient:
 
     async def answer(self, store: Store) -> None:
         """Answer every work once."""
-        for kv in [kv async for page in store.list(placement_keys.WORKS) for kv in page.items]:
-            reference, _, member = kv.key.removeprefix(placement_keys.WORKS).rpartition("/")
+        for kv in [kv async for page in store.list(placement_keys.work.prefix) for kv in page.items]:
+            reference, _, member = kv.key.removeprefix(placement_keys.work.prefix).rpartition("/")
             work = WorkRecord.model_validate_json(kv.value)
             if work.want != "present" and member in self.holding:
                 continue

@@ -395,16 +395,16 @@ async def test_hostile_objects_disturb_nothing_else(fleet: Fleet) -> None:
         await fleet.contents("1")
         folders = (
             placement_keys.CLUSTER_PLACEMENTS,
-            placement_keys.MEMBER_CLUSTERS,
+            placement_keys.member_cluster.prefix,
             *placement_keys.OVERRIDES,
-            placement_keys.WORKS,
-            placement_keys.RESULTS,
-            placement_keys.PINS,
+            placement_keys.work.prefix,
+            placement_keys.result.prefix,
+            placement_keys.pin.prefix,
         )
         folders += (
-            placement_keys.ROLLOUTS,
-            placement_keys.SNAPSHOTS,
-            placement_keys.DECISIONS,
+            placement_keys.rollout.prefix,
+            placement_keys.snapshot.prefix,
+            placement_keys.decision.prefix,
             keys.stored_prefix("namespaces"),
         )
         for number in range(500):

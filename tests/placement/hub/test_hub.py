@@ -49,9 +49,9 @@ SECONDS = patient(30)
 WEB = "cluster/web"
 OWN = (
     placement_keys.HUB,
-    placement_keys.CONTENTS,
+    placement_keys.contents.prefix,
     keys.NAMESPACES,
-    placement_keys.MEMBER_CLUSTERS,
+    placement_keys.member_cluster.prefix,
     placement_keys.PLACEMENT_OBJECTS,
     keys.INSTALLATION,
 )

@@ -100,6 +100,8 @@ async def test_a_run_waits_for_its_approval_and_outlives_its_hub(world: World) -
             await world.store.delete(placement_keys.update_run("", RUN))
 
             async def forgotten() -> bool:
-                return not [kv async for page in world.store.list(placement_keys.RUNS) for kv in page.items]
+                return not [
+                    kv async for page in world.store.list(placement_keys.run_record.prefix) for kv in page.items
+                ]
 
             await until_seen(forgotten)

@@ -38,7 +38,7 @@ async def leaving_and_silent() -> tuple[HubScene, int]:
 async def there(scene: HubScene) -> set[str]:
     return {
         kv.key.rpartition("/")[2]
-        async for page in scene.store.list(placement_keys.MEMBER_CLUSTERS)
+        async for page in scene.store.list(placement_keys.member_cluster.prefix)
         for kv in page.items
     }
 
@@ -117,5 +117,7 @@ async def test_the_record_of_an_eviction_goes_with_its_object() -> None:
         await scene.store.put(placement_keys.evicted(name), record.to_bytes())
     await scene.see()
     await leavers(scene).look()
-    left = [kv.key.rpartition("/")[2] async for page in scene.store.list(placement_keys.EVICTED) for kv in page.items]
+    left = [
+        kv.key.rpartition("/")[2] async for page in scene.store.list(placement_keys.evicted.prefix) for kv in page.items
+    ]
     assert left == ["kept", "unreadable"]

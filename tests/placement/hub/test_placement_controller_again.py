@@ -248,9 +248,9 @@ async def test_a_member_that_came_back_unreadable_leaves_what_has_it(scene: Reco
 
 async def test_policies_of_no_placement_are_left_alone(scene: ReconcilingScene) -> None:
     for key in (
-        placement_keys.POLICIES + "cluster/web/x",
-        placement_keys.POLICIES + "web/1",
-        placement_keys.POLICIES + "1",
+        placement_keys.policy.prefix + "cluster/web/x",
+        placement_keys.policy.prefix + "web/1",
+        placement_keys.policy.prefix + "1",
     ):
         await scene.store.put(key, b"{}")
     assert await scene.reconciled() == []

@@ -127,7 +127,7 @@ async def test_what_is_not_as_it_shall_be_is_looked_at_more_often(agents: Agents
 async def waits(agents: Agents, looks: int) -> list[float]:
     """Seconds until the next look, after each one."""
     await agents.hub.put(placement_keys.member(EAST), agents.record.to_bytes())
-    agents.works._listed([kv async for page in agents.hub.list(placement_keys.WORKS) for kv in page.items])
+    agents.works._listed([kv async for page in agents.hub.list(placement_keys.work.prefix) for kv in page.items])
     member = EtcdMember(agents.member, now=lambda: "")
     found = []
     for _ in range(looks):

@@ -184,9 +184,9 @@ async def test_a_failed_read_of_the_hub_gives_nothing_up(hub: MemoryStore, membe
         await until(lambda: there(hub, placement_keys.member_status("east")))
         before = (await hub.get(placement_keys.member("east"))).kv
         assert before is not None
-        with failing(store, placement_keys.MEMBER_CLUSTERS, Unavailable("no answer")):
+        with failing(store, placement_keys.member_cluster.prefix, Unavailable("no answer")):
             await asyncio.sleep(0.1)
-        with failing(store, placement_keys.MEMBERS, Unavailable("no answer")):
+        with failing(store, placement_keys.member.prefix, Unavailable("no answer")):
             await member.put(keys.NAMESPACES + "new", b"{}")
             await asyncio.sleep(0.1)
         await asyncio.sleep(0.1)

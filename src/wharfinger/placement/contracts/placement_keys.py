@@ -9,7 +9,6 @@ from __future__ import annotations
 from wharfinger.etcd.keys import ASIDE, ROOT
 from wharfinger.etcd.table import Table
 
-MEMBER_CLUSTERS = ROOT + "cluster.kubernetes-fleet.io/memberclusters/"
 PLACEMENT_OBJECTS = ROOT + "placement.kubernetes-fleet.io/"
 """What users write of placements, by kind."""
 CLUSTER_PLACEMENTS = PLACEMENT_OBJECTS + "clusterresourceplacements/"
@@ -25,22 +24,6 @@ UPDATE_RUNS = (PLACEMENT_OBJECTS + "clusterstagedupdateruns/", PLACEMENT_OBJECTS
 """Each first the kind without a namespace."""
 HUB = ASIDE + "hub/"
 """What hubs and the agents of members keep; `contracts.placement_records` says who writes which."""
-DECISIONS = HUB + "decisions/"
-POLICIES = HUB + "policies/"
-ROLLOUTS = HUB + "rollouts/"
-WORKS = HUB + "works/"
-RESULTS = HUB + "results/"
-LOSSES = HUB + "losses/"
-SNAPSHOTS = HUB + "snapshots/"
-PINS = HUB + "pins/"
-RUNS = HUB + "runs/"
-CONTENTS = ASIDE + "contents/"
-"""What snapshots consist of, by digest: no hub follows it."""
-MEMBERS = HUB + "members/"
-MEMBER_STATUS = HUB + "memberstatus/"
-EVICTED = HUB + "evictions/"
-DRAINS = HUB + "drains/"
-HUBS = HUB + "hubs/"
 HUB_ID = HUB + "id"
 """Tells this hub's etcd from every other."""
 PLACED = ASIDE + "placed/"
@@ -49,41 +32,40 @@ PLACED_MEMBER = PLACED + "member"
 """Whose member it is."""
 PLACED_AGENT = PLACED + "agent"
 """Who writes there for the hub."""
-APPLIED = PLACED + "applied/"
 MARKS = PLACED + "marks/"
 
-member_cluster = Table(MEMBER_CLUSTERS, "name")
-decision = Table(DECISIONS, "placement...")
+member_cluster = Table(ROOT + "cluster.kubernetes-fleet.io/memberclusters/", "name")
+decision = Table(HUB + "decisions/", "placement...")
 """Which members a placement has, and why."""
-policy = Table(POLICIES, "placement...", "number")
+policy = Table(HUB + "policies/", "placement...", "number")
 """One policy that was decided by; create-only."""
-rollout = Table(ROLLOUTS, "placement...")
+rollout = Table(HUB + "rollouts/", "placement...")
 """Who delivers a placement now; each wave rewrites it."""
-work = Table(WORKS, "placement...", "member")
+work = Table(HUB + "works/", "placement...", "member")
 """What shall be on one member."""
-result = Table(RESULTS, "placement...", "member")
+result = Table(HUB + "results/", "placement...", "member")
 """What is on one member."""
-losses = Table(LOSSES, "placement...")
+losses = Table(HUB + "losses/", "placement...")
 """Rewritten with each result of the placement that ceases to be available."""
-snapshot = Table(SNAPSHOTS, "placement...", "number")
+snapshot = Table(HUB + "snapshots/", "placement...", "number")
 """What was selected at one revision; create-only."""
-contents = Table(CONTENTS, "placement...", "digest")
-"""One part of snapshots; create-only."""
-pin = Table(PINS, "placement...")
+contents = Table(ASIDE + "contents/", "placement...", "digest")
+"""One part of snapshots; create-only, and followed by no hub."""
+pin = Table(HUB + "pins/", "placement...")
 """Which snapshot is wanted, instead of the newest."""
-run_record = Table(RUNS, "placement...", "run", "identity", "what...")
+run_record = Table(HUB + "runs/", "placement...", "run", "identity", "what...")
 """What is kept of one life of an update run, by its name in `contracts.delivery_records`."""
-member = Table(MEMBERS, "member")
+member = Table(HUB + "members/", "member")
 """A member's agent, under its lease."""
-member_status = Table(MEMBER_STATUS, "member")
+member_status = Table(HUB + "memberstatus/", "member")
 """What a member's agent says of it."""
-evicted = Table(EVICTED, "name")
+evicted = Table(HUB + "evictions/", "name")
 """How an eviction ended; create-only."""
-drain = Table(DRAINS, "member")
+drain = Table(HUB + "drains/", "member")
 """A member is cordoned, or drained."""
-hub = Table(HUBS, "hub")
+hub = Table(HUB + "hubs/", "hub")
 """A hub, under its lease."""
-applied = Table(APPLIED, "placement...")
+applied = Table(PLACED + "applied/", "placement...")
 """In a member's own etcd: what of a placement is there."""
 
 

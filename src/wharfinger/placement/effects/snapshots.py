@@ -162,7 +162,7 @@ async def forget(store: Store, request: ForgetContentsInput) -> ForgottenContent
             if not answered.succeeded:
                 return ForgottenContents(outcome="contended", seen=shown(answered.reads))
             removed += len(batch)
-            if operations or not prefix.startswith(placement_keys.CONTENTS):
+            if operations or not prefix.startswith(placement_keys.contents.prefix):
                 revision = answered.revision
     return ForgottenContents(outcome="forgotten", keys=removed, seen=_hub(revision))
 

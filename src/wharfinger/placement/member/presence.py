@@ -39,7 +39,7 @@ class Presence:
     async def run(self) -> None:
         """Follow, and keep the lease alive, until cancelled. Raises `RevisionWentBack`."""
         await first_to_end(
-            self._tick(), self._follow(placement_keys.MEMBERS), self._follow(placement_keys.MEMBER_CLUSTERS)
+            self._tick(), self._follow(placement_keys.member.prefix), self._follow(placement_keys.member_cluster.prefix)
         )
 
     async def lease(self) -> Lease:

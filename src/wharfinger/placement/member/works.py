@@ -64,7 +64,7 @@ class Works:
         """Follow until cancelled. Raises `RevisionWentBack`: what these agents know never was, as the hub has it."""
         await follow(
             self._store,
-            placement_keys.WORKS,
+            placement_keys.work.prefix,
             listed=self._listed,
             changed=self._changed,
             survives_restore=False,
@@ -157,12 +157,12 @@ class Works:
         if not event.deleted:
             self._take(event.kv)
             return
-        placement, _, member = event.kv.key.removeprefix(placement_keys.WORKS).rpartition("/")
+        placement, _, member = event.kv.key.removeprefix(placement_keys.work.prefix).rpartition("/")
         if self._works[member].pop(placement, None) is not None:
             self._tell(member, placement)
 
     def _take(self, kv: KeyValue) -> None:
-        placement, _, member = kv.key.removeprefix(placement_keys.WORKS).rpartition("/")
+        placement, _, member = kv.key.removeprefix(placement_keys.work.prefix).rpartition("/")
         known = self._works[member].get(placement)
         if known is not None and known[1] == kv.mod_revision:
             return

@@ -95,9 +95,9 @@ class HubPresence:
         placements = any([(await self._store.first(prefix)).items for prefix in kinds])
         members, heard = (self.now.members, self.now.heard) if self.now is not None else (frozenset(), frozenset())
         if self._looks % MEMBERS_EVERY == 0:
-            members = await self._names(placement_keys.MEMBER_CLUSTERS)
+            members = await self._names(placement_keys.member_cluster.prefix)
         if members:
-            heard = await self._names(placement_keys.MEMBERS)
+            heard = await self._names(placement_keys.member.prefix)
         self._looks += 1
         self.now = HubRegistrations(tuple(hubs), placements, members, heard)
 

@@ -67,7 +67,7 @@ class PlacementPageReader:
         """Look now and then whether there is any, until cancelled."""
         while True:
             try:
-                self.there = bool((await self._store.first(placement_keys.DECISIONS)).items)
+                self.there = bool((await self._store.first(placement_keys.decision.prefix)).items)
             except StoreError as error:
                 log.debug("placements_unread error=%r", str(error))
             await asyncio.sleep(LOOK_EVERY)

@@ -21,7 +21,7 @@ from wharfinger.placement.reading.observe_update_runs import check_name
 from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.scheduling.page.view import SchedulingView
 
-OF_PLACEMENTS = (placement_keys.MEMBER_CLUSTERS, placement_keys.PLACEMENT_OBJECTS)
+OF_PLACEMENTS = (placement_keys.member_cluster.prefix, placement_keys.PLACEMENT_OBJECTS)
 """Prefixes of the objects that users write; what hubs keep is followed by `HubChanges`."""
 
 

@@ -27,11 +27,11 @@ from wharfinger.placement.state.hub_view import HUB, MEMBERS, OBJECTS, STREAMS, 
 from wharfinger.placement.state.seen import SeenMember
 
 _OF_ALL = (
-    placement_keys.MEMBERS,
-    placement_keys.MEMBER_STATUS,
-    placement_keys.DRAINS,
-    placement_keys.EVICTED,
-    placement_keys.HUBS,
+    placement_keys.member.prefix,
+    placement_keys.member_status.prefix,
+    placement_keys.drain.prefix,
+    placement_keys.evicted.prefix,
+    placement_keys.hub.prefix,
 )
 """Records that any placement is decided or delivered by."""
 _OBJECTS_OF_ALL = (

@@ -203,7 +203,7 @@ def watching_placement(store: Store, reference: str) -> AbstractAsyncContextMana
 
 def watched(reference: str) -> list[str]:
     """The keys that a wait for a placement follows, and what those end with `/` that stand for all below them."""
-    return [placement_keys.placement(reference), *records_of(reference), placement_keys.MEMBERS]
+    return [placement_keys.placement(reference), *records_of(reference), placement_keys.member.prefix]
 
 
 async def follow(

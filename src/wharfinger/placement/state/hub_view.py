@@ -38,7 +38,7 @@ from wharfinger.placement.state.update_runs_view import UpdateRunsView
 
 MEMBERS, OBJECTS, HUB = "members", "objects", "hub"
 STREAMS: Mapping[str, str] = {
-    MEMBERS: placement_keys.MEMBER_CLUSTERS,
+    MEMBERS: placement_keys.member_cluster.prefix,
     OBJECTS: placement_keys.PLACEMENT_OBJECTS,
     HUB: placement_keys.HUB,
 }
@@ -156,7 +156,7 @@ class HubView:
         try:
             self.unreadable.pop(key, None)
             if stream == MEMBERS:
-                name = key.removeprefix(placement_keys.MEMBER_CLUSTERS)
+                name = key.removeprefix(placement_keys.member_cluster.prefix)
                 return _of_member(name, self.member_view.take(name, kv))
             return self._take_object(key, kv) if stream == OBJECTS else self._take_record(key, kv)
         except Exception as error:  # whatever one value is, the others have to be taken

@@ -14,7 +14,7 @@ from wharfinger.objects.documents.fields import mapping
 from wharfinger.placement.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
 from wharfinger.placement.model.members import Ages, Member
 from wharfinger.placement.state.hub_changes import MemberChange, difference
-from wharfinger.placement.state.seen import SeenMember, made_member, member_of, object_of, put, status_of, store
+from wharfinger.placement.state.seen import SeenMember, held, member_of, object_of, put, status_of, store
 
 ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
 UNCHANGED = MemberChange(0)
@@ -113,10 +113,30 @@ class MembersView:
         return self._changed(ANOTHER) if before != self._drains.get(name) else UNCHANGED
 
     def _made(self, name: str, obj: Mapping[str, object], identity: int, revision: int) -> SeenMember:
-        """A member from its object and what is known of its agent. Raises `InvalidObject`."""
-        said, agent = self._statuses.get(name), self._agents.get(name)
+        """A member from its object, what it was before, and what is known of its agent. Raises `InvalidObject`."""
         before, now = self.by_name.get(name), self._clock()
-        return made_member(name, obj, (identity, revision), before, said=said, agent=agent, now=now)
+        if before is not None and before.member.identity != identity:
+            before = None
+        said, agent = self._statuses.get(name), self._agents.get(name)
+        if said is None or said.identity != identity:
+            said = MemberStatusRecord(identity=identity)
+        there = agent is not None and agent.identity == identity
+        heard = now if there or (before is not None and before.there) else before.heard if before is not None else None
+        member = member_of(obj, identity, said.status, heard=heard is not None)
+        sick = member.agent is not None and member.agent.healthy is not None and not member.agent.healthy.true
+        since = before.unhealthy if before is not None and before.unhealthy is not None else now
+        return SeenMember(
+            name=name,
+            member=member,
+            revision=revision,
+            obj=obj,
+            status=said.status,
+            there=there,
+            heard=heard,
+            unhealthy=since if sick else None,
+            held=held(obj),
+            orphans=said.orphans,
+        )
 
     def _remade(self, name: str) -> MemberChange:
         """What is known of a member's agent has changed."""

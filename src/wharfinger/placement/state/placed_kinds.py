@@ -59,7 +59,7 @@ def refused_kinds(obj: Mapping[str, Any]) -> tuple[str, ...]:
 
 async def untaken_kinds(store: Store, obj: Mapping[str, Any]) -> tuple[str, ...]:
     """Kinds that none of the members takes that are joined now, a line each; nothing while no member is."""
-    joined = {_format(kv.value) async for kv in store.each(placement_keys.MEMBERS)}
+    joined = {_format(kv.value) async for kv in store.each(placement_keys.member.prefix)}
     return tuple(_untaken(obj, joined)) if joined else ()
 
 

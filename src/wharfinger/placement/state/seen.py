@@ -20,7 +20,6 @@ from wharfinger.objects.model.placement_kinds import KUBEFLEET_FINALIZERS
 from wharfinger.placement.contracts.placement_records import (
     DecisionRecord,
     EvictionRecord,
-    MemberRecord,
     MemberStatusRecord,
     inflated,
     verdict_pairs,
@@ -108,43 +107,6 @@ def status_of(value: bytes, name: str) -> MemberStatusRecord:
     said = MemberStatusRecord.model_validate_json(value)
     member_of({"metadata": {"name": name}}, said.identity, said.status, heard=True)
     return said
-
-
-def made_member(
-    name: str,
-    obj: Mapping[str, Any],
-    revisions: tuple[int, int],
-    before: SeenMember | None,
-    *,
-    said: MemberStatusRecord | None,
-    agent: MemberRecord | None,
-    now: float,
-) -> SeenMember:
-    """A member from its object, what it was before, and what is known of its agent. Raises `InvalidObject`.
-
-    `revisions`: of its object, create and mod. `now`: clock seconds.
-    """
-    identity, revision = revisions
-    if before is not None and before.member.identity != identity:
-        before = None
-    status = said.status if said is not None and said.identity == identity else {}
-    there = agent is not None and agent.identity == identity
-    heard = now if there or (before is not None and before.there) else before.heard if before is not None else None
-    member = member_of(obj, identity, status, heard=heard is not None)
-    sick = member.agent is not None and member.agent.healthy is not None and not member.agent.healthy.true
-    since = before.unhealthy if before is not None and before.unhealthy is not None else now
-    return SeenMember(
-        name=name,
-        member=member,
-        revision=revision,
-        obj=obj,
-        status=status,
-        there=there,
-        heard=heard,
-        unhealthy=since if sick else None,
-        held=held(obj),
-        orphans=said.orphans if said is not None and said.identity == identity else (),
-    )
 
 
 @dataclass(slots=True)

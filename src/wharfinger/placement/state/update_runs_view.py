@@ -111,7 +111,7 @@ class UpdateRunsView:
 
     def take(self, rest: str, value: bytes | None) -> str:
         """One record, by what follows `runs/` in its key; the placement that it is about. Raises `ValueError`."""
-        names = placement_keys.run_record.parse(f"{placement_keys.RUNS}{rest}")
+        names = placement_keys.run_record.parse(f"{placement_keys.run_record.prefix}{rest}")
         if names is None:
             raise ValueError("its key names no record of a run")
         reference, run, number, what = names
