@@ -6,8 +6,8 @@ plugin that breaks its contract is named instead of corrupting a decision.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -39,28 +39,26 @@ def selected(snapshot: Snapshot, rows: RowSelection) -> int:
     return len(snapshot) if isinstance(rows, slice) else len(rows)
 
 
-class FilterStep(Protocol):
+@dataclass(frozen=True, slots=True)
+class FilterStep(ABC):
     """A Filter of a profile."""
 
-    @property
-    def name(self) -> str:
-        """The plugin's."""
-        ...
+    name: str
+    """The plugin's."""
 
+    @abstractmethod
     def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:
         """Its verdicts, at least on the nodes in `among` (None = all). None = every node passes."""
-        ...
 
+    @abstractmethod
     def one(self, state: CycleState, pod: Pod, snapshot: Snapshot, row: int) -> Status:
         """Its verdict on one node, marked as the plugin's."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnFilterStep:
+class ColumnFilterStep(FilterStep):
     """A Filter that answers for all nodes at once."""
 
-    name: str
     plugin: Filter
 
     def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:  # noqa: ARG002
@@ -86,10 +84,9 @@ class ColumnFilterStep:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFilterStep:
+class NodeFilterStep(FilterStep):
     """A Filter that is asked node by node."""
 
-    name: str
     plugin: NodeFilter
 
     def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:

@@ -115,7 +115,6 @@ class AsyncPreBind(Protocol):
 
         What it raises is tried again, within the limits.
         """
-        ...
 
 
 @runtime_checkable
@@ -124,7 +123,6 @@ class AsyncBind(Protocol):
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str, call: BindCall) -> Status:
         """Success: the pod is bound, which is verified. Skip: the next Bind plugin is asked. Else as PreBind."""
-        ...
 
 
 def is_async(plugin: object, point: str) -> bool:

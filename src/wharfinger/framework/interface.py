@@ -69,7 +69,6 @@ class Plugin(Protocol):
     @property
     def name(self) -> str:
         """As configurations, records and messages name it."""
-        ...
 
 
 @runtime_checkable
@@ -78,7 +77,6 @@ class PreEnqueue(Protocol):
 
     def pre_enqueue(self, pod: Pod) -> Status:
         """Success, or a refusal that keeps the pod out until an event helps."""
-        ...
 
 
 @runtime_checkable
@@ -87,7 +85,6 @@ class QueueSort(Protocol):
 
     def queue_key(self, pod: Pod, arrival: float) -> Any:
         """A sort key, smallest first. `arrival`: when the pod entered the queue."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,6 @@ class PreFilter(Protocol):
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
         """Prepare (`state.write`), skip, refuse the pod altogether, or name the only possible nodes."""
-        ...
 
 
 @runtime_checkable
@@ -124,7 +120,6 @@ class Selective(Protocol):
 
         Plugins that share one function have it called once a decision.
         """
-        ...
 
 
 @runtime_checkable
@@ -133,7 +128,6 @@ class Filter(Protocol):
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
         """Verdicts by row; None = every node passes."""
-        ...
 
 
 @runtime_checkable
@@ -142,7 +136,6 @@ class NodeFilter(Protocol):
 
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         """Success or a refusal."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,27 +158,22 @@ class Trial(Protocol):
     @property
     def snapshot(self) -> Snapshot:
         """What was searched."""
-        ...
 
     def refusal(self, row: int) -> Status:
         """The first refusal of that row's node."""
-        ...
 
     def resolvable(self) -> RowNumbers:
         """Rows refused for what other pods do there (Unschedulable), in ascending order: evicting may help."""
-        ...
 
     def fits(self, row: int, info: NodeInfo) -> Status:
         """Every filter's answer if that row were `info`: the first refusal, or success.
 
         Pods nominated to the node with the same or a higher priority are reckoned with, as in every decision.
         """
-        ...
 
     @property
     def turn(self) -> PreemptionTurn:
         """What extenders were asked about, and are to be."""
-        ...
 
     @property
     def alike(self) -> Hashable | None:
@@ -193,7 +181,6 @@ class Trial(Protocol):
 
         None when the answers depend on more than the node and the pods nominated to it.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +203,6 @@ class PostFilter(Protocol):
 
     def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:
         """Success ends the round of PostFilters, as do a refusal for good and a failure; Unschedulable goes on."""
-        ...
 
 
 @runtime_checkable
@@ -225,7 +211,6 @@ class PreScore(Protocol):
 
     def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> Status:
         """Success, or Skip to leave out this plugin's Score for this pod."""
-        ...
 
 
 @runtime_checkable
@@ -234,7 +219,6 @@ class Score(Protocol):
 
     def score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
         """An int64 per selected row; 0..100 unless `normalize` brings it there."""
-        ...
 
 
 @runtime_checkable
@@ -243,7 +227,6 @@ class NodeScore(Protocol):
 
     def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """0..100 unless `normalize` brings it there."""
-        ...
 
 
 @runtime_checkable
@@ -254,7 +237,6 @@ class Normalize(Protocol):
         self, state: CycleState, pod: Pod, scores: IntColumn, snapshot: Snapshot, rows: RowSelection
     ) -> IntColumn:
         """The final scores, in the order given."""
-        ...
 
 
 class Normalization(Enum):
@@ -291,11 +273,9 @@ class Reserve(Protocol):
 
         `state.snapshot` has the node as the decision saw it. What is carried is recorded, and shown by `explain`.
         """
-        ...
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo; must be safe to call again, and where `reserve` never ran."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +294,6 @@ class Permit(Protocol):
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
         """The last word before binding."""
-        ...
 
 
 @runtime_checkable
@@ -323,7 +302,6 @@ class PreBind(Protocol):
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Success, or a refusal that undoes the placement. May run again after a crash."""
-        ...
 
 
 @runtime_checkable
@@ -332,7 +310,6 @@ class Bind(Protocol):
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Success: the transaction may go out. Skip: the next one is asked."""
-        ...
 
 
 @runtime_checkable
@@ -341,7 +318,6 @@ class PostBind(Protocol):
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """For information; the answer is ignored."""
-        ...
 
 
 @runtime_checkable
@@ -356,7 +332,6 @@ class Local(Protocol):
 
     def signature(self, pod: Pod) -> Hashable:
         """Everything the node forms read of the pod: pods with equal signatures get equal answers."""
-        ...
 
 
 Hint: TypeAlias = "Callable[[Pod, ClusterEvent], bool]"
@@ -381,4 +356,3 @@ class QueueingHints(Protocol):
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """Asked once, when the profile is made."""
-        ...

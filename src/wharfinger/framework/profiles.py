@@ -6,7 +6,7 @@ The core's composition root, used by the worker, the simulator and the CLI alike
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,8 @@ def _mapping(config: Mapping[str, Any] | Path | str) -> Mapping[str, Any]:
     path = Path(config)
     try:
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-        written = documents.parse(content) if _says_anything(content.splitlines()) else {}
+        lines = map(bytes.lstrip, content.splitlines())
+        written = documents.parse(content) if any(line and not line.startswith(b"#") for line in lines) else {}
     except OSError as error:
         raise refuse([(str(path), error.strerror or str(error))]) from error
     except InvalidObject as error:
@@ -148,10 +149,6 @@ def _mapping(config: Mapping[str, Any] | Path | str) -> Mapping[str, Any]:
     if not isinstance(written, Mapping):
         raise refuse([(str(path), "is not a mapping")])
     return written
-
-
-def _says_anything(lines: Iterable[bytes]) -> bool:
-    return any(line.strip() and not line.lstrip().startswith(b"#") for line in lines)
 
 
 _RK8S: Mapping[str, int | None] = {

@@ -18,7 +18,6 @@ class StatusTable(Protocol):
 
     def __getitem__(self, code: int, /) -> Status:
         """What the code means."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,9 @@ def bound_at_once(ref: Ref, claim: Obj, inventory: Inventory, storage: Storage) 
     name = read.volume_name or _chosen(read, storage)
     known = inventory.get(Ref(_VOLUME, "", name)) if name else None
     if known is not None:
-        return _bound(ref, claim, known, is_made=False) if _is_free_for(ref, known) else None
+        reserved = mapping(mapping(known, "spec"), "claimRef", "spec.")
+        is_other = reserved and (reserved.get("namespace"), reserved.get("name")) != (ref.namespace, ref.name)
+        return None if is_other else _bound(ref, claim, known, is_made=False)
     found = storage.classes.get(read.storage_class)
     if name or found is None or not provisions(found):
         return None
@@ -117,11 +119,6 @@ def _chosen(claim: PersistentVolumeClaim, storage: Storage) -> str:
     if offers.kept is not None:
         return offers.kept.name
     return offers.others[0].name if offers.others else ""
-
-
-def _is_free_for(ref: Ref, volume: Obj) -> bool:
-    reference = mapping(mapping(volume, "spec"), "claimRef", "spec.")
-    return not reference or (reference.get("namespace"), reference.get("name")) == (ref.namespace, ref.name)
 
 
 def _made(ref: Ref, claim: Obj, found: StorageClass) -> dict[str, Any]:

@@ -139,7 +139,8 @@ BUILT_IN = "built in"
 def origins(configuration: Configuration, catalog: Catalog) -> dict[str, str]:
     """Every enabled plugin, in the order of the profiles, with `built in` or its package and version."""
     enabled = dict.fromkeys(name for profile in configuration.profiles for name in profile.names)
-    return {name: _origin(name, catalog) for name in enabled if name in catalog}
+    entries = {name: entry for name in enabled if (entry := catalog.get(name)) is not None}
+    return {name: package(entry.origin, entry.version) or BUILT_IN for name, entry in entries.items()}
 
 
 def not_named(configuration: Configuration, catalog: Catalog) -> tuple[Installed, ...]:
@@ -160,8 +161,3 @@ def enabling(plugin: Installed, scheduler_name: str) -> str:
 def package(origin: str, version: str) -> str:
     """A package with its version, as people write it."""
     return f"{origin} {version}".rstrip()
-
-
-def _origin(name: str, catalog: Catalog) -> str:
-    entry = catalog.get(name)
-    return package(entry.origin, entry.version) if entry is not None and entry.origin else BUILT_IN

@@ -40,7 +40,6 @@ class Calls(Protocol):
 
     async def call(self, extender: Extender, verb: str, body: bytes, *, once: bool = False) -> bytes | CallFailed:
         """POST a body to a verb of an extender; the body of the answer, or why there is none."""
-        ...
 
 
 class Objects(Protocol):
@@ -48,15 +47,12 @@ class Objects(Protocol):
 
     def pod(self, key: PodKey) -> Json | None:
         """None where there is no such pod any more."""
-        ...
 
     def node(self, name: str) -> Json | None:
         """None where there is no such node any more."""
-        ...
 
     def pods_of(self, node: str) -> Mapping[str, VictimPod] | None:
         """The pods bound to a node, by uid; None where there is no such node."""
-        ...
 
 
 async def ask(
@@ -93,7 +89,6 @@ async def ask_preemption(
         body = wire.preemption_arguments(pod, chain.candidates, whole)
         answer = await _answer(calls, extender, extender.preempt_verb, body, wire.preemption_answer)
         if isinstance(answer, CallFailed):
-            _report(extender, extender.preempt_verb, answer.message)
             chain.failed(extender, answer.message)
         else:
             chain.answered(extender, answer)
@@ -108,12 +103,10 @@ async def ask_to_bind(extender: Extender, pod: PodKey, uid: str, node: str, call
     body = wire.binding_arguments(pod, uid, node)
     answer = await _answer(calls, extender, extender.bind_verb, body, wire.binding_answer, once=True)
     if isinstance(answer, CallFailed):
-        said = answer.message
-    else:
-        said = f"extender at URL {extender.url(extender.bind_verb)}: {one_line(answer, ERROR_LIMIT)}" if answer else ""
-    if said:
-        _report(extender, extender.bind_verb, said)
-    return said
+        return answer.message
+    if not answer:
+        return ""
+    return _failed(extender, extender.bind_verb, answer).message
 
 
 async def _filter(
@@ -125,7 +118,6 @@ async def _filter(
     body = await _arguments(chain, extender, pod, objects)
     answer = await _answer(calls, extender, extender.filter_verb, body, read)
     if isinstance(answer, CallFailed):
-        _report(extender, extender.filter_verb, answer.message)
         return chain.failed(extender, extender.filter_verb, answer.message)
     return chain.filtered(extender, answer)
 
@@ -134,7 +126,6 @@ async def _prioritize(chain: FilterChain, extender: Extender, pod: Json, calls: 
     body = await _arguments(chain, extender, pod, objects)
     answer = await _answer(calls, extender, extender.prioritize_verb, body, wire.priorities)
     if isinstance(answer, CallFailed):
-        _report(extender, extender.prioritize_verb, answer.message)
         chain.unscored(extender, answer.message)
     else:
         chain.prioritized(extender, answer)
@@ -150,13 +141,15 @@ async def _arguments(chain: FilterChain, extender: Extender, pod: Json, objects:
 async def _answer(
     calls: Calls, extender: Extender, verb: str, body: bytes, read: Callable[[bytes], T], *, once: bool = False
 ) -> T | CallFailed:
+    """What a call answered. A failure is logged here."""
     content = await calls.call(extender, verb, body, once=once)
     if isinstance(content, CallFailed):
+        _report(extender, verb, content.message)
         return content
     try:
         return await asyncio.to_thread(read, content) if len(content) > LONG else read(content)
     except WrongAnswer as error:
-        return CallFailed(f"extender at URL {extender.url(verb)}: {one_line(str(error), ERROR_LIMIT)}")
+        return _failed(extender, verb, str(error))
 
 
 def _victim_of(objects: Objects) -> Callable[[PodKey], Json]:
@@ -165,6 +158,13 @@ def _victim_of(objects: Objects) -> Callable[[PodKey], Json]:
         return found if found is not None else {"metadata": {"namespace": key.namespace, "name": key.name}}
 
     return victim
+
+
+def _failed(extender: Extender, verb: str, error: str) -> CallFailed:
+    """The failure of a call that the extender answered with an error, or wrongly."""
+    failure = CallFailed(f"extender at URL {extender.url(verb)}: {one_line(error, ERROR_LIMIT)}")
+    _report(extender, verb, failure.message)
+    return failure
 
 
 def _report(extender: Extender, verb: str, message: str) -> None:

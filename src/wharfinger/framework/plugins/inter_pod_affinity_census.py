@@ -173,7 +173,7 @@ class Census:
         for name, row, pod, number in changes:
             self._kinds.count(pod, name, number)
             for selections in self._index.candidates(pod.labels):
-                if _means(selections, pod):
+                if all(selection.selects(pod) for selection in selections):
                     self._counts[selections].add(name, row, number)
 
 
@@ -181,32 +181,27 @@ class Kinds:
     """Pods with equal labels in one namespace, by node: what a selection means is asked once for each kind."""
 
     def __init__(self) -> None:
-        self._nodes: dict[Hashable, tuple[Pod, dict[str, int]]] = {}
+        self._kinds: dict[Hashable, tuple[Pod, Counts]] = {}
         """One pod of the kind, and how many each node has."""
 
     def count(self, pod: Pod, name: str, number: int) -> None:
         """One more (1) or one less (-1) on the node."""
         key = pod.namespace, tuple(pod.labels.items())
-        kind = self._nodes.get(key)
+        kind = self._kinds.get(key)
         if kind is None:
-            kind = self._nodes[key] = pod, {}
-        nodes = kind[1]
-        left = nodes.get(name, 0) + number
-        if left:
-            nodes[name] = left
-            return
-        nodes.pop(name, None)
-        if not nodes:
-            del self._nodes[key]
+            kind = self._kinds[key] = pod, Counts()
+        kind[1].add(name, 0, number)  # in whichever row, because no sums are asked for
+        if not kind[1].nodes:
+            del self._kinds[key]
 
     def counts(self, selections: Selections) -> Counts:
         """How many pods each node has that all the selections mean."""
         counts = Counts()
         tests = [(selection.namespaces, label_test(selection.selector)) for selection in selections]
         total = counts.nodes
-        for pod, nodes in self._nodes.values():
+        for pod, kind in self._kinds.values():
             if all((spaces is None or pod.namespace in spaces) and test(pod.labels) for spaces, test in tests):
-                for name, number in nodes.items():
+                for name, number in kind.nodes.items():
                     total[name] = total.get(name, 0) + number
         return counts
 
@@ -314,10 +309,6 @@ def _difference(old: Collection[Pod], new: Collection[Pod]) -> tuple[Collection[
         [pod for key, pod in before.items() if key not in after],
         [pod for key, pod in after.items() if key not in before],
     )
-
-
-def _means(selections: Selections, pod: Pod) -> bool:
-    return all(selection.selects(pod) for selection in selections)
 
 
 def _repelling_terms(pod: Pod) -> Iterator[CarriedTerm]:

@@ -280,7 +280,8 @@ def pod_helps(waiting: Pod, spreads: tuple[Spread, ...], event: ClusterEvent) ->
     if old is None or new is None:
         pod = new or old
         return pod is not None and any(spread.matches(pod.labels) for spread in spreads)
-    if old.tolerations != new.tolerations and new.uid == waiting.uid and _honor_taints(spreads):
+    honors_taints = any(spread.constraint.honor_node_taints for spread in spreads)
+    if honors_taints and old.tolerations != new.tolerations and new.uid == waiting.uid:
         return True
     return old.labels != new.labels and any(
         spread.matches(old.labels) is not spread.matches(new.labels) for spread in spreads
@@ -303,10 +304,6 @@ def node_helps(spreads: tuple[Spread, ...], event: ClusterEvent) -> bool:
 
 def _involved(pod: Pod, waiting: Pod) -> bool:
     return pod.uid == waiting.uid or (pod.bound and pod.namespace == waiting.namespace)
-
-
-def _honor_taints(spreads: tuple[Spread, ...]) -> bool:
-    return any(spread.constraint.honor_node_taints for spread in spreads)
 
 
 POD_ACTIONS = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION

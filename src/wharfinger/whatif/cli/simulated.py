@@ -48,8 +48,7 @@ def simulation_text(
         parts.append(_pods(answer.pods))
     else:
         parts += [_groups(answer), _reasons(answer)]
-    parts += [_evictions(answer), _use(answer.before, answer.after), _notes(answer.notes)]
-    return "\n\n".join(part for part in parts if part)
+    return _joined(*parts, _evictions(answer), _use(answer.before, answer.after), _notes(answer.notes))
 
 
 def capacity_text(found: Capacity, revision: int | None) -> str:
@@ -72,8 +71,12 @@ def capacity_text(found: Capacity, revision: int | None) -> str:
         ]
         table = Columns("REFUSED BY", "NODES", "REASON").render(rows) if rows else ""
         parts.append("\n".join(filter(None, (plain(f"The next one: {found.message}"), table))))
-    parts += [_use(found.before, found.after), _notes(found.notes)]
-    return "\n\n".join(part for part in parts if part)
+    return _joined(*parts, _use(found.before, found.after), _notes(found.notes))
+
+
+def _joined(*parts: str) -> str:
+    """The parts that are not empty, with a blank line between two."""
+    return "\n\n".join(filter(None, parts))
 
 
 def _headline(answer: Answer, revision: int | None, hint: str, unmade: Sequence[str]) -> str:
@@ -204,7 +207,7 @@ def comparison_text(comparison: Comparison, revision: int | None, *, every: bool
     reasons = [(f"{count:,}", plugin, reason) for (plugin, reason), count in comparison.reasons.items()][:LISTED]
     refused = Columns("PODS", "REFUSED BY", "REASON").render(reasons) if reasons else ""
     listing = "\n".join(filter(None, (table, more)))
-    return "\n\n".join(filter(None, (head, summary, refused, listing, _notes(comparison.notes))))
+    return _joined(head, summary, refused, listing, _notes(comparison.notes))
 
 
 def comparison_values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
