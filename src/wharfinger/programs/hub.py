@@ -23,8 +23,7 @@ from collections.abc import Iterable, Mapping
 
 from temporalio.client import Client
 
-from wharfinger.activities.placements import DecidingActivities, RollingActivities
-from wharfinger.activities.update_runs import StagingActivities
+from wharfinger.activities.placements import DecidingActivities, RollingActivities, StagingActivities
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import HubRecord
 from wharfinger.placement.hub.following import ContentsStreams, HubStreams

@@ -14,8 +14,8 @@ from temporalio.testing import ActivityEnvironment
 from tests.patience import patient
 from tests.placement.run_scene import RUN, RunScene, run_object, stage
 from tests.placement.scene import P
-from wharfinger.activities import update_runs
-from wharfinger.activities.update_runs import StagingActivities
+from wharfinger.activities import placements
+from wharfinger.activities.placements import StagingActivities
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import RolloutRecord
 from wharfinger.placement.contracts.placements import StreamRevisions
@@ -103,7 +103,7 @@ async def test_revisions_that_others_have_not_heard_of_are_not_passed_on(scene: 
 
 
 async def test_a_wait_ends_when_its_slice_is_over(scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(update_runs, "TICK", 0.02)
+    monkeypatch.setattr(placements, "TICK", 0.02)
     waiting = await begun(scene)
     await asyncio.sleep(0)
     scene.view.delivery.tick(1.5)

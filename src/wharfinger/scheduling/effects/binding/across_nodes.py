@@ -9,9 +9,6 @@
 A write of `bound` shows that pods of a namespace were placed, which may break a rule of the pod to be bound. A write
 of `terms` shows that a rule was placed, which the pod to be bound may break. Another bind breaks required affinity only
 where the pod relies on being the first of its kind. A spread constraint restricts only the pods that have it.
-
-A term with a namespace selector, or with very many names, counts as a term on all namespaces: `terms/*` is rewritten,
-and no key under `bound/` may have been written since the snapshot.
 """
 
 from __future__ import annotations
@@ -116,6 +113,7 @@ def rewritten_unseen(binds: Sequence[tuple[Pod, AcrossNodes]]) -> bool:
 def _selected(terms: Iterable[PodAffinityTerm]) -> frozenset[str]:
     names: set[str] = set()
     for term in terms:
+        # A namespace that is made later may match a selector, so no list of names would guard the rule.
         names |= EVERYWHERE if term.namespace_selector is not None else term.namespaces
     return frozenset(names)
 

@@ -39,42 +39,33 @@ class Tally:
         self._tenant = tenant
         self.fleet_revision = fleet_revision
 
-    def bound(self, profile: str, computation: Computation, took: float, pods: int = 1) -> None:
-        """Pods were bound: what their decisions (`computation`) and their bind (`took`, seconds) took."""
-        self._outcome(BOUND, computation.fleet_revision, pods)
-        self._took("scheduled", profile, [computation.micros / 1e6 + took] * pods, pods)
+    def bound(self, profile: str, computation: Computation, took: float) -> None:
+        """A pod was bound: what its decision (`computation`) and its bind (`took`, seconds) took."""
+        self._outcome(BOUND, computation.fleet_revision, 1)
+        self._took("scheduled", profile, [computation.micros / 1e6 + took], 1)
 
-    def refused(self, profile: str, took: float, pods: int = 1) -> None:
-        """Pods fit nowhere; `took`: seconds of each decision."""
+    def refused(self, profile: str, took: float, pods: int = 1, *, together: bool = False) -> None:
+        """Pods fit nowhere; `took`: seconds of each decision, or of the one about all that are placed together."""
         self._outcome(REFUSED, self.fleet_revision, pods)
-        self._took("unschedulable", profile, [took] * pods, pods)
+        self._took("unschedulable", profile, [took] * (1 if together else pods), pods)
 
-    def refused_together(self, profile: str, took: float, pods: int) -> None:
-        """A gang fits nowhere: one decision for all."""
-        self._outcome(REFUSED, self.fleet_revision, pods)
-        self._took("unschedulable", profile, [took], pods)
+    def refused_at_bind(self, profile: str, computation: Computation) -> None:
+        """A plugin refused a pod that was placed, right before its bind."""
+        self._outcome(REFUSED, computation.fleet_revision, 1)
+        self._took("unschedulable", profile, [computation.micros / 1e6], 1)
 
-    def refused_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
-        """Plugins refused pods that were placed, right before their bind."""
-        self._outcome(REFUSED, computation.fleet_revision, pods)
-        self._took("unschedulable", profile, [computation.micros / 1e6] * pods, pods)
+    def failed(self, profile: str, computation: Computation | None = None) -> None:
+        """A decision raised; or a plugin did right before the bind of one that was made (`computation`).
 
-    def failed(self, profile: str) -> None:
-        """A decision raised."""
-        self._failed(profile, self.fleet_revision, 1)
-
-    def failed_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
-        """A plugin raised right before the bind, or etcd can never take the pods as they would be written."""
-        self._failed(profile, computation.fleet_revision, pods)
+        The latter also where etcd can never take the pod as it would be written.
+        """
+        self._outcome(ERROR, self.fleet_revision if computation is None else computation.fleet_revision, 1)
+        self._metrics.schedule_attempts.labels(result="error", profile=profile).inc()
 
     def contended(self, computation: Computation, pods: int = 1) -> None:
         """No node was left for a placement; once for all members of a gang."""
         self._outcome(CONTENDED, computation.fleet_revision, pods)
         self._metrics.contended.inc()
-
-    def _failed(self, profile: str, fleet_revision: str, pods: int) -> None:
-        self._outcome(ERROR, fleet_revision, pods)
-        self._metrics.schedule_attempts.labels(result="error", profile=profile).inc(pods)
 
     def _outcome(self, outcome: str, fleet_revision: str, pods: int) -> None:
         self._metrics.fleet_attempts.labels(tenant=self._tenant, revision=fleet_revision, outcome=outcome).inc(pods)

@@ -367,7 +367,7 @@ class PendingBinds:
             self._tally.contended(seats[0].computation, len(seats))
         for seat in seats:
             if failed or isinstance(outcome, Failed) or (isinstance(outcome, Rejected) and outcome.plugin == BINDER):
-                self._tally.failed_at_bind(seat.profile.name, seat.computation)
+                self._tally.failed(seat.profile.name, seat.computation)
             elif isinstance(outcome, Rejected):
                 self._tally.refused_at_bind(seat.profile.name, seat.computation)
         return [Done(seat.number, outcome) for seat in seats]
@@ -384,7 +384,7 @@ class PendingBinds:
         profile = self._profiles.get(pod.scheduler_name if pod is not None else computation.profile_name)
         if profile is not None:
             post_bind(profile, group.state(number), pod or self._known(group, number), node)
-            self._tally.bound(profile.name, computation, self._clock() - group.began, 1)
+            self._tally.bound(profile.name, computation, self._clock() - group.began)
 
     def _known(self, group: BindGroup, number: int) -> Pod:
         """As much of the pod as is known."""

@@ -15,11 +15,6 @@ deletes `active` at `gone_after`. Where it cannot reach etcd, the lease of `acti
 renews that lease only while even a renewal that is sent again for a third of the TTL, and ends late, ends by then.
 That holds for one leader of etcd: a new leader begins each lease anew, so a change of etcd's leader in these very
 seconds adds one TTL and an election time-out. See decision 28.
-
-After etcd was restored from a backup, `active` is there again with a lease that begins anew, and its holder may be
-gone. So `active` counts only where an importer has given a sign since this worker began (`KubernetesSide.signed`). The
-restored key of the importer keeps others from being it for longer than `active` lives; so the first sign comes from the
-holder itself, or after `active` has ended.
 """
 
 from __future__ import annotations
@@ -107,6 +102,8 @@ class RightToBind:
                 began = self._clock()
                 if began - self._read_at <= FRESH:
                     return self._revision
+                # A restored etcd has `active` again, with a lease that begins anew, and its holder may be gone. The
+                # restored key of the importer outlives `active`, so a sign comes from the holder or after that.
                 if self._side is not None and not self._side.signed:
                     raise UpstreamUnavailable(NO_SIGN)
                 active = (await self._store.get(keys.ACTIVE)).kv

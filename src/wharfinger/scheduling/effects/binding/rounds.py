@@ -12,10 +12,7 @@
                 └─────────────────the rest, once more, half as many a transaction; binds of others came in between
     the next round:  seats that lost their node, on their next runner-up; seats that rely on pods not bound yet
 
-The locks of the pods are held throughout: tries of one bind follow each other (Temporal begins the next one when the
-answer is late, whatever the former still does). Those of nodes and namespaces are held for a lane: each bind sees the
-versions that the former one wrote. An answer that got lost is resolved by reading: the activity fails, and its retry
-finds the pods as they are.
+An answer that got lost is resolved by reading: the activity fails, and its retry finds the pods as they are.
 """
 
 from __future__ import annotations
@@ -121,6 +118,8 @@ class Bindings:
         return bound_many(request, await self._bind(request, GANG if request.whole else GROUP))
 
     async def _bind(self, request: BindManyInput, policy: BindPolicy, calls: CallsMade | None = None) -> Outcomes:
+        # Tries of one bind follow each other: Temporal begins the next one when the answer is late, whatever the former
+        # one still does.
         async with self._locks.hold(map(identity, request.seats)):
             group = BindGroup(request, policy, self._clock(), calls)
             left, found = await self._binds.find(group)
@@ -186,6 +185,7 @@ class Bindings:
         """Send these seats under their locks, until each is bound, is put off or has its outcome."""
         looked_at = {name for seat in seats for name in seat.rules.looks_at}
         nodes = {seat.node for seat in seats}
+        # Two binds of this worker that compared one version at once would fail each other.
         async with self._locks.hold(map(keys.bound, looked_at)), self._locks.hold(nodes):
             # Binds without rules rewrite versions without comparing them.
             sending = Sending(group, lane, now, deque(lane.parts(seats)), unseen=bool(now.revision))

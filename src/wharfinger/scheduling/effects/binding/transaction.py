@@ -16,12 +16,7 @@
 While asynchronous plugins are called, the same transaction holds the room instead: it puts a record that every worker
 counts, and the binding version, but not the pod. With a Kubernetes API it puts a promise that is not ready.
 
-The known versions come from the cache, which advances them by the watch or by the header of an own
-commit. A version that was merely read says nothing of the pods behind it: it never gets here.
-
-From the moment a transaction is sent, only etcd ends the assumptions of its pods. Where the answer got lost, the bind
-fails, and its retry, perhaps on another worker, binds the pod or finds it bound. This worker still counts the pod on
-its node: a linearizable read in the background shows from which revision on the watch has the truth.
+Where the answer got lost, the bind fails, and its retry, perhaps on another worker, binds the pod or finds it bound.
 """
 
 from __future__ import annotations
@@ -109,6 +104,8 @@ class Commit:
         conditions: list[Condition] = [
             Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
             Compare(keys.node(node.name), "mod", node.mod_revision),
+            # By the watch, or by the header of an own commit. A version that was merely read would let the bind succeed
+            # without the pods behind it having been looked at.
             Compare(keys.binding(node.name), "mod", known.bindings[node.name]),
             *across_nodes.conditions(pod, seat.rules, known),
             *(volumes.compares(seat.volumes, known) if pod.claims else ()),
@@ -338,7 +335,7 @@ class Committer:
         Raises `StoreError`: of an `Unavailable` that may have happened the end is found out in the background.
         """
         commits = transaction.commits
-        for commit in commits:
+        for commit in commits:  # from here on only etcd ends the assumptions: the pods may be bound unseen
             self._cache.assume_sent(commit.pod, commit.node.name)
         try:
             answer = await self._store.txn(transaction.conditions, transaction.writes, transaction.reads)
@@ -389,7 +386,8 @@ class Committer:
         task.add_done_callback(lambda _: [self._in_doubt.pop(identity, None) for identity in new])
 
     async def _settle(self, identities: Sequence[PodIdentity]) -> None:
-        """Any linearizable read will do: what matters is the revision that it is answered at."""
+        """Find out from which revision on the watch has the truth; until then the pods count on their nodes."""
+        # Any linearizable read will do: what matters is the revision that it is answered at.
         key = keys.pod(identities[0].namespace, identities[0].name)
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
             with contextlib.suppress(StoreError):

@@ -1,14 +1,9 @@
 """Verifies that the pod, as it is now, fits one node, as this worker last saw it.
 
 This happens right before every transaction, without an await between it and the reading of the binding version that the
-transaction compares. All filters run. Where another configuration decided the placement, only those run that guard the
-node's room and the rules across nodes, because this worker must not overrule another worker's rules. Where neither the
-pod nor the node has changed since this worker decided, the answer is known.
-
-One node is examined, unless rules across nodes are involved: the pod's own, the anti-affinity of placed pods, a claim
-that one pod may use, or a plugin from another package that is not marked as local. A rule that other pods help to
-satisfy (affinity, even spreading) must hold without the pods whose bind is not confirmed yet. A plain pod's answer is
-kept at most until the next pod with anti-affinity is placed anywhere.
+transaction compares. Where neither the pod nor the node has changed since this worker decided, the answer is known. One
+node is examined, unless rules across nodes are involved: the pod's own, the anti-affinity of placed pods, a claim that
+one pod may use, or a plugin from another package that is not marked as local.
 
 PreBind and Bind of the pod's plugins follow, and PostBind once the transaction has succeeded.
 """
@@ -149,10 +144,12 @@ class Verification:
         ours = computation.profile == forms.whole.digest
         if self._untouched(pod, node_name, rules) and ours:
             return ""
+        # Another configuration decided: its rules are not this worker's to overrule, but no node may be overfilled.
         profile = forms.whole if ours else forms.room_only
         only = None if self._looks_beyond(pod, rules) else node_name
         snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
+        # Affinity and even spreading hold because of other pods: binds that are not confirmed may never happen.
         if status.ok and rules.leans and self._cache.assumed():
             others = frozenset(together) - {pod.identity}
             status = profile.verify(pod, self._cache.snapshot(confirmed=True, counting=others), node_name)
@@ -228,7 +225,7 @@ class Verification:
             and seen.undisturbed.state != GONE
             and seen.undisturbed.state == _state(self._cache.node_info(node_name))
             and seen.nominated == now.nominated
-            and seen.anti_affinity == now.anti_affinity
+            and seen.anti_affinity == now.anti_affinity  # a pod placed anywhere since may keep this one away
             and seen.namespace_labels == now.namespace_labels
         )
 

@@ -217,7 +217,7 @@ class GangDecision:
         late: Mapping[PodKey, LateVerdict] = MappingProxyType({}),
     ) -> PlacedMany:
         room, took = denied.room, self._core.process.clock() - self._began
-        self._core.tally.refused_together(self._profile.name, took, len(self._found.pending))
+        self._core.tally.refused(self._profile.name, took, len(self._found.pending), together=True)
         reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
         return PlacedMany(
             turned_away=tuple(

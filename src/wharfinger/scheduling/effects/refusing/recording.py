@@ -5,9 +5,8 @@ so no record describes a pod that is bound, deleted, replaced or in another pool
 rewrites the node's binding version, so every later bind on that node has seen it. The decision may be old by then:
 `nominations` checks it on the current snapshot.
 
-A cohort's pods share transactions. These also compare each pod's attempt record: a newer one stays, because it may
-name a parked chain that nothing else names. Pods that changed meanwhile are recorded one by one from what etcd holds
-now, as are members of a gang that have victims.
+A cohort's pods share transactions. Pods that changed meanwhile are recorded one by one from what etcd holds now, as are
+members of a gang that have victims.
 
 Neighbour: `refusal_writing` makes one refusal's part of a transaction.
 """
@@ -216,6 +215,7 @@ class Recorder:
         if refusal.record_revision is None:
             return writing
         record = keys.attempt(refusal.request.namespace, refusal.request.name)
+        # A newer record stays: it may name a parked chain that nothing else names.
         return replace(writing, record=Compare(record, "mod", refusal.record_revision))
 
     async def _send(self, writings: Sequence[RefusalWriting], limits: Limits, records: Records) -> None:
