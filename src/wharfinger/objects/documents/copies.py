@@ -19,6 +19,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import MIRROR_ANNOTATION, bind_pod
 from wharfinger.objects.documents.fields import text
+from wharfinger.objects.documents.kinds import plural_of
 from wharfinger.objects.documents.pod_requests import PARTS_OF_RESIZE, resize_of
 from wharfinger.objects.documents.pod_specs import VOLUMES_READ
 from wharfinger.objects.documents.pods import TOPOLOGY_KEY_ANNOTATION
@@ -30,145 +31,115 @@ from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 Kept = Mapping[str, "Kept | None"]
 """Fields that are kept; below None all of it, below a mapping those (of each entry, where there is a list)."""
 
+
+def _fields(*whole: str, **parts: Kept) -> Kept:
+    """These fields as a whole, and of others the parts that are kept of them."""
+    return {**dict.fromkeys(whole), **parts}
+
+
 ANNOTATIONS = frozenset({ATTEMPT_ANNOTATION, TOPOLOGY_KEY_ANNOTATION, MIRROR_ANNOTATION})
 """Annotations that mean something here."""
 SENT_TO_EXTENDERS = frozenset({"pods", "nodes"})
 """Kinds whose copies can be whole. Others never are: templates of ReplicaSets have the environment of their pods."""
 _CONDITIONS = frozenset({POD_SCHEDULED, DISRUPTION_TARGET, POD_RESIZE_PENDING})
 _FINISHED = frozenset({"Succeeded", "Failed"})
-_META: Kept = {
-    "name": None,
-    "namespace": None,
-    "uid": None,
-    "resourceVersion": None,
-    "creationTimestamp": None,
-    "deletionTimestamp": None,
-    "labels": None,
-}
-_OWNER: Kept = {"apiVersion": None, "kind": None, "name": None, "uid": None, "controller": None}
-_CONTAINER: Kept = {
-    "name": None,
-    "image": None,
-    "ports": None,
-    "resources": None,
-    "restartPolicy": None,
-    "restartPolicyRules": {"action": None},
-}
-_SPEC: Kept = {
-    "affinity": None,
-    "containers": _CONTAINER,
-    "hostNetwork": None,
-    "hostUsers": None,
-    "initContainers": _CONTAINER,
-    "nodeName": None,
-    "nodeSelector": None,
-    "overhead": None,
-    "preemptionPolicy": None,
-    "priority": None,
-    "priorityClassName": None,
-    "resourceClaims": None,
-    "resources": None,
-    "schedulerName": None,
-    "schedulingGates": None,
-    "schedulingGroup": None,
-    "terminationGracePeriodSeconds": None,
-    "tolerations": None,
-    "topologySpreadConstraints": None,
-    "volumes": dict.fromkeys(("name", "image", *VOLUMES_READ)),
-}
-_POD: Kept = {
-    "metadata": {
+_META: Kept = _fields("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "labels")
+_OWNER: Kept = _fields("apiVersion", "kind", "name", "uid", "controller")
+_CONTAINER: Kept = _fields("name", "image", "ports", "resources", "restartPolicy", restartPolicyRules=_fields("action"))
+_SPEC: Kept = _fields(
+    "affinity",
+    "hostNetwork",
+    "hostUsers",
+    "nodeName",
+    "nodeSelector",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "resourceClaims",
+    "resources",
+    "schedulerName",
+    "schedulingGates",
+    "schedulingGroup",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    containers=_CONTAINER,
+    initContainers=_CONTAINER,
+    volumes=dict.fromkeys(("name", "image", *VOLUMES_READ)),
+)
+_POD: Kept = _fields(
+    metadata={
         **_META,
-        "annotations": dict.fromkeys(ANNOTATIONS),
-        "deletionGracePeriodSeconds": None,
-        "generation": None,
-        "ownerReferences": _OWNER,
+        **_fields(
+            "deletionGracePeriodSeconds", "generation", annotations=dict.fromkeys(ANNOTATIONS), ownerReferences=_OWNER
+        ),
     },
-    "spec": _SPEC,
-    "status": {"phase": None, "conditions": None, "nominatedNodeName": None, "startTime": None},
-}
-_NODE: Kept = {
-    "metadata": _META,
-    "spec": {"taints": None, "unschedulable": None},
-    "status": {
-        "allocatable": None,
-        "conditions": {"type": None, "status": None},
-        "declaredFeatures": None,
-        "images": {"names": None, "sizeBytes": None},
-    },
-}
-_SELECTING: Kept = {"metadata": _META, "spec": {"selector": None}}
+    spec=_SPEC,
+    status=_fields("phase", "conditions", "nominatedNodeName", "startTime"),
+)
+_NODE: Kept = _fields(
+    metadata=_META,
+    spec=_fields("taints", "unschedulable"),
+    status=_fields(
+        "allocatable", "declaredFeatures", conditions=_fields("type", "status"), images=_fields("names", "sizeBytes")
+    ),
+)
+_SELECTING: Kept = _fields(metadata=_META, spec=_fields("selector"))
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedKind:
     """A kind of which there are copies."""
 
-    plural: str
-    """As URLs and keys spell it."""
     kind: str
     api_version: str
     kept: Kept | None
     """What of an object is kept; None = all of it."""
+
+    @property
+    def plural(self) -> str:
+        """As URLs and keys spell it."""
+        return plural_of(self.kind)
 
 
 _OF_VOLUMES = ("pv.kubernetes.io/bind-completed", SELECTED_NODE, CLASS_ANNOTATION, MIGRATED_PLUGINS)
 _ANNOTATED: Kept = {**_META, "annotations": dict.fromkeys(_OF_VOLUMES), "ownerReferences": _OWNER}
 _STORAGE_KINDS = (
     CopiedKind(
-        "persistentvolumes",
         "PersistentVolume",
         "v1",
-        {
-            "metadata": _ANNOTATED,
-            "spec": {
+        _fields(
+            metadata=_ANNOTATED,
+            spec={
                 **dict.fromkeys(name for name in READ["core/v1.PersistentVolumeSpec"] if name != "csi"),
-                "csi": {"driver": None, "volumeHandle": None},
+                "csi": _fields("driver", "volumeHandle"),
             },
-            "status": {"phase": None},
-        },
+            status=_fields("phase"),
+        ),
     ),
+    CopiedKind("PersistentVolumeClaim", "v1", _fields("spec", metadata=_ANNOTATED, status=_fields("phase"))),
     CopiedKind(
-        "persistentvolumeclaims",
-        "PersistentVolumeClaim",
-        "v1",
-        {"metadata": _ANNOTATED, "spec": None, "status": {"phase": None}},
-    ),
-    CopiedKind(
-        "storageclasses",
         "StorageClass",
         "storage.k8s.io/v1",
-        {
-            "metadata": {**_META, "annotations": {"storageclass.kubernetes.io/is-default-class": None}},
-            "provisioner": None,
-            "volumeBindingMode": None,
-            "allowedTopologies": None,
-        },
+        _fields(
+            "provisioner",
+            "volumeBindingMode",
+            "allowedTopologies",
+            metadata={**_META, "annotations": _fields("storageclass.kubernetes.io/is-default-class")},
+        ),
     ),
-    CopiedKind("csinodes", "CSINode", "storage.k8s.io/v1", {"metadata": _ANNOTATED, "spec": None}),
+    CopiedKind("CSINode", "storage.k8s.io/v1", _fields("spec", metadata=_ANNOTATED)),
+    CopiedKind("CSIDriver", "storage.k8s.io/v1", _fields(metadata=_META, spec=_fields("storageCapacity"))),
     CopiedKind(
-        "csidrivers",
-        "CSIDriver",
-        "storage.k8s.io/v1",
-        {"metadata": _META, "spec": {"storageCapacity": None}},
-    ),
-    CopiedKind(
-        "csistoragecapacities",
         "CSIStorageCapacity",
         "storage.k8s.io/v1",
-        {
-            "metadata": _META,
-            "nodeTopology": None,
-            "storageClassName": None,
-            "capacity": None,
-            "maximumVolumeSize": None,
-        },
+        _fields("nodeTopology", "storageClassName", "capacity", "maximumVolumeSize", metadata=_META),
     ),
     CopiedKind(
-        "volumeattachments",
         "VolumeAttachment",
         "storage.k8s.io/v1",
-        {"metadata": _META, "spec": {"attacher": None, "nodeName": None, "source": {"persistentVolumeName": None}}},
+        _fields(metadata=_META, spec=_fields("attacher", "nodeName", source=_fields("persistentVolumeName"))),
     ),
 )
 """Of in-line volumes only what identifies them, and never the secrets that they name."""
@@ -176,42 +147,30 @@ _STORAGE_KINDS = (
 COPIED: Mapping[str, CopiedKind] = {
     one.plural: one
     for one in (
-        CopiedKind("pods", "Pod", "v1", _POD),
-        CopiedKind("nodes", "Node", "v1", _NODE),
-        CopiedKind("namespaces", "Namespace", "v1", {"metadata": _META}),
-        CopiedKind("services", "Service", "v1", _SELECTING),
+        CopiedKind("Pod", "v1", _POD),
+        CopiedKind("Node", "v1", _NODE),
+        CopiedKind("Namespace", "v1", _fields(metadata=_META)),
+        CopiedKind("Service", "v1", _SELECTING),
         CopiedKind(
-            "replicationcontrollers",
             "ReplicationController",
             "v1",
-            {"metadata": _META, "spec": {"selector": None, "template": {"metadata": {"labels": None}}}},
+            _fields(metadata=_META, spec=_fields("selector", template=_fields(metadata=_fields("labels")))),
         ),
-        CopiedKind("replicasets", "ReplicaSet", "apps/v1", _SELECTING),
-        CopiedKind("statefulsets", "StatefulSet", "apps/v1", _SELECTING),
+        CopiedKind("ReplicaSet", "apps/v1", _SELECTING),
+        CopiedKind("StatefulSet", "apps/v1", _SELECTING),
         CopiedKind(
-            "poddisruptionbudgets",
             "PodDisruptionBudget",
             "policy/v1",
-            {
-                "metadata": _META,
-                "spec": {"selector": None},
-                "status": {"disruptionsAllowed": None, "disruptedPods": None},
-            },
+            _fields(metadata=_META, spec=_fields("selector"), status=_fields("disruptionsAllowed", "disruptedPods")),
         ),
         CopiedKind(
-            "priorityclasses",
             "PriorityClass",
             "scheduling.k8s.io/v1",
-            {"metadata": _META, "value": None, "globalDefault": None, "preemptionPolicy": None},
+            _fields("value", "globalDefault", "preemptionPolicy", metadata=_META),
         ),
         *_STORAGE_KINDS,
-        CopiedKind(
-            "deviceclasses",
-            "DeviceClass",
-            "resource.k8s.io/v1",
-            {"metadata": _META, "spec": {"extendedResourceName": None}},
-        ),
-        CopiedKind("podgroups", "PodGroup", "", {"apiVersion": None, "metadata": _META, "spec": None}),
+        CopiedKind("DeviceClass", "resource.k8s.io/v1", _fields(metadata=_META, spec=_fields("extendedResourceName"))),
+        CopiedKind("PodGroup", "", _fields("apiVersion", "spec", metadata=_META)),
     )
 }
 """By plural."""

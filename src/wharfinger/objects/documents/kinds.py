@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
@@ -19,6 +20,15 @@ OURS = "wharfinger.dev"
 _TOGETHER = (OURS, CLUSTER_GROUP, PLACEMENT_GROUP)
 
 
+@cache
+def plural_of(kind: str) -> str:
+    """The plural of a kind in URLs and keys, by Kubernetes' own rule (`meta.UnsafeGuessKindToResource`)."""
+    singular = kind.lower()
+    if singular.endswith("y"):
+        return f"{singular[:-1]}ies"
+    return f"{singular}es" if singular.endswith("s") else f"{singular}s"
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of objects."""
@@ -26,11 +36,15 @@ class Kind:
     name: str
     group: str
     """API group, empty for the core one."""
-    plural: str
     namespaced: bool = True
     aliases: tuple[str, ...] = ()
     other_groups: tuple[str, ...] = ()
     """API groups of other makers, whose objects of this name are stored as the same kind."""
+
+    @property
+    def plural(self) -> str:
+        """As URLs and keys spell it: `pods`."""
+        return plural_of(self.name)
 
     @property
     def folder(self) -> str:
@@ -56,84 +70,43 @@ class Reference:
         return "/".join(part for part in parts if part)
 
 
-POD = Kind("Pod", "", "pods", aliases=("po",))
-NODE = Kind("Node", "", "nodes", namespaced=False, aliases=("no",))
-NAMESPACE = Kind("Namespace", "", "namespaces", namespaced=False, aliases=("ns",))
+POD = Kind("Pod", "", aliases=("po",))
+NODE = Kind("Node", "", namespaced=False, aliases=("no",))
+NAMESPACE = Kind("Namespace", "", namespaced=False, aliases=("ns",))
 
-FLEET = Kind("SchedulerFleet", OURS, "schedulerfleets", namespaced=False, aliases=("fleet", "fleets"))
+FLEET = Kind("SchedulerFleet", OURS, namespaced=False, aliases=("fleet", "fleets"))
 
 POD_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 """API groups that have PodGroups: Kubernetes itself, and the scheduler-plugins, whose fields are others."""
-POD_GROUP = Kind("PodGroup", POD_GROUPS[0], "podgroups", aliases=("pg",), other_groups=POD_GROUPS[1:])
+POD_GROUP = Kind("PodGroup", POD_GROUPS[0], aliases=("pg",), other_groups=POD_GROUPS[1:])
 
-PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",))
+PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io", namespaced=False, aliases=("pc",))
 
-MEMBER_CLUSTER = Kind(
-    placement_kinds.MEMBER_CLUSTER, CLUSTER_GROUP, "memberclusters", namespaced=False, aliases=("member", "members")
-)
-CLUSTER_PLACEMENT = Kind(
-    placement_kinds.CLUSTER_PLACEMENT, PLACEMENT_GROUP, "clusterresourceplacements", namespaced=False, aliases=("crp",)
-)
-NAMESPACED_PLACEMENT = Kind(
-    placement_kinds.NAMESPACED_PLACEMENT, PLACEMENT_GROUP, "resourceplacements", aliases=("rp",)
-)
-PLACEMENT_EVICTION = Kind(
-    placement_kinds.EVICTION,
-    PLACEMENT_GROUP,
-    "clusterresourceplacementevictions",
-    namespaced=False,
-    aliases=("crpe",),
-)
-PLACEMENT_BUDGET = Kind(
-    placement_kinds.BUDGET,
-    PLACEMENT_GROUP,
-    "clusterresourceplacementdisruptionbudgets",
-    namespaced=False,
-    aliases=("crpdb",),
-)
+MEMBER_CLUSTER = Kind(placement_kinds.MEMBER_CLUSTER, CLUSTER_GROUP, namespaced=False, aliases=("member", "members"))
+CLUSTER_PLACEMENT = Kind(placement_kinds.CLUSTER_PLACEMENT, PLACEMENT_GROUP, namespaced=False, aliases=("crp",))
+NAMESPACED_PLACEMENT = Kind(placement_kinds.NAMESPACED_PLACEMENT, PLACEMENT_GROUP, aliases=("rp",))
+PLACEMENT_EVICTION = Kind(placement_kinds.EVICTION, PLACEMENT_GROUP, namespaced=False, aliases=("crpe",))
+PLACEMENT_BUDGET = Kind(placement_kinds.BUDGET, PLACEMENT_GROUP, namespaced=False, aliases=("crpdb",))
 PLACEMENTS = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
 DECIDING = (MEMBER_CLUSTER, *PLACEMENTS, PLACEMENT_EVICTION, PLACEMENT_BUDGET)
 """What the hub decides by."""
 OVERRIDES = (
-    Kind(
-        placement_kinds.CLUSTER_OVERRIDE,
-        PLACEMENT_GROUP,
-        "clusterresourceoverrides",
-        namespaced=False,
-        aliases=("cro",),
-    ),
-    Kind(placement_kinds.OVERRIDE, PLACEMENT_GROUP, "resourceoverrides", aliases=("ro",)),
+    Kind(placement_kinds.CLUSTER_OVERRIDE, PLACEMENT_GROUP, namespaced=False, aliases=("cro",)),
+    Kind(placement_kinds.OVERRIDE, PLACEMENT_GROUP, aliases=("ro",)),
 )
 UPDATE_STRATEGIES = (
-    Kind(
-        placement_kinds.CLUSTER_UPDATE_STRATEGY,
-        PLACEMENT_GROUP,
-        "clusterstagedupdatestrategies",
-        namespaced=False,
-        aliases=("csus",),
-    ),
-    Kind(placement_kinds.UPDATE_STRATEGY, PLACEMENT_GROUP, "stagedupdatestrategies", aliases=("sus",)),
+    Kind(placement_kinds.CLUSTER_UPDATE_STRATEGY, PLACEMENT_GROUP, namespaced=False, aliases=("csus",)),
+    Kind(placement_kinds.UPDATE_STRATEGY, PLACEMENT_GROUP, aliases=("sus",)),
 )
 UPDATE_RUNS = (
-    Kind(
-        placement_kinds.CLUSTER_UPDATE_RUN,
-        PLACEMENT_GROUP,
-        "clusterstagedupdateruns",
-        namespaced=False,
-        aliases=("csur",),
-    ),
-    Kind(placement_kinds.UPDATE_RUN, PLACEMENT_GROUP, "stagedupdateruns", aliases=("sur",)),
+    Kind(placement_kinds.CLUSTER_UPDATE_RUN, PLACEMENT_GROUP, namespaced=False, aliases=("csur",)),
+    Kind(placement_kinds.UPDATE_RUN, PLACEMENT_GROUP, aliases=("sur",)),
 )
 ENVELOPES = (
-    Kind("ClusterResourceEnvelope", PLACEMENT_GROUP, "clusterresourceenvelopes", namespaced=False),
-    Kind("ResourceEnvelope", PLACEMENT_GROUP, "resourceenvelopes"),
+    Kind("ClusterResourceEnvelope", PLACEMENT_GROUP, namespaced=False),
+    Kind("ResourceEnvelope", PLACEMENT_GROUP),
 )
-DELIVERING = (
-    *OVERRIDES,
-    *ENVELOPES,
-    *UPDATE_STRATEGIES,
-    *UPDATE_RUNS,
-)
+DELIVERING = (*OVERRIDES, *ENVELOPES, *UPDATE_STRATEGIES, *UPDATE_RUNS)
 """How placements are delivered: overrides, envelopes, staged update strategies and runs."""
 COUNTING = (MEMBER_CLUSTER, *PLACEMENTS)
 """Whose metadata.generation counts the changes of the spec, and which are deleted in two steps: marked first."""
@@ -143,41 +116,41 @@ KINDS = (
     POD,
     NODE,
     NAMESPACE,
-    Kind("Service", "", "services", aliases=("svc",)),
-    Kind("ConfigMap", "", "configmaps", aliases=("cm",)),
-    Kind("Secret", "", "secrets"),
-    Kind("ServiceAccount", "", "serviceaccounts", aliases=("sa",)),
-    Kind("ReplicationController", "", "replicationcontrollers", aliases=("rc",)),
-    Kind("PersistentVolume", "", "persistentvolumes", namespaced=False, aliases=("pv",)),
-    Kind("PersistentVolumeClaim", "", "persistentvolumeclaims", aliases=("pvc",)),
-    Kind("ResourceQuota", "", "resourcequotas", aliases=("quota",)),
-    Kind("LimitRange", "", "limitranges"),
-    Kind("ReplicaSet", "apps", "replicasets", aliases=("rs",)),
-    Kind("Deployment", "apps", "deployments", aliases=("deploy",)),
-    Kind("StatefulSet", "apps", "statefulsets", aliases=("sts",)),
-    Kind("DaemonSet", "apps", "daemonsets", aliases=("ds",)),
-    Kind("Job", "batch", "jobs"),
-    Kind("CronJob", "batch", "cronjobs", aliases=("cj",)),
-    Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
+    Kind("Service", "", aliases=("svc",)),
+    Kind("ConfigMap", "", aliases=("cm",)),
+    Kind("Secret", ""),
+    Kind("ServiceAccount", "", aliases=("sa",)),
+    Kind("ReplicationController", "", aliases=("rc",)),
+    Kind("PersistentVolume", "", namespaced=False, aliases=("pv",)),
+    Kind("PersistentVolumeClaim", "", aliases=("pvc",)),
+    Kind("ResourceQuota", "", aliases=("quota",)),
+    Kind("LimitRange", ""),
+    Kind("ReplicaSet", "apps", aliases=("rs",)),
+    Kind("Deployment", "apps", aliases=("deploy",)),
+    Kind("StatefulSet", "apps", aliases=("sts",)),
+    Kind("DaemonSet", "apps", aliases=("ds",)),
+    Kind("Job", "batch"),
+    Kind("CronJob", "batch", aliases=("cj",)),
+    Kind("PodDisruptionBudget", "policy", aliases=("pdb",)),
     PRIORITY_CLASS,
     POD_GROUP,
-    Kind("DeviceClass", "resource.k8s.io", "deviceclasses", namespaced=False),
+    Kind("DeviceClass", "resource.k8s.io", namespaced=False),
     FLEET,
     *DECIDING,
     *DELIVERING,
-    Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
-    Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
-    Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),
-    Kind("CSIStorageCapacity", "storage.k8s.io", "csistoragecapacities"),
-    Kind("VolumeAttachment", "storage.k8s.io", "volumeattachments", namespaced=False),
-    Kind("RuntimeClass", "node.k8s.io", "runtimeclasses", namespaced=False),
-    Kind("Ingress", "networking.k8s.io", "ingresses", aliases=("ing",)),
-    Kind("NetworkPolicy", "networking.k8s.io", "networkpolicies", aliases=("netpol",)),
-    Kind("HorizontalPodAutoscaler", "autoscaling", "horizontalpodautoscalers", aliases=("hpa",)),
-    Kind("Role", _RBAC, "roles"),
-    Kind("RoleBinding", _RBAC, "rolebindings"),
-    Kind("ClusterRole", _RBAC, "clusterroles", namespaced=False),
-    Kind("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False),
+    Kind("StorageClass", "storage.k8s.io", namespaced=False, aliases=("sc",)),
+    Kind("CSINode", "storage.k8s.io", namespaced=False),
+    Kind("CSIDriver", "storage.k8s.io", namespaced=False),
+    Kind("CSIStorageCapacity", "storage.k8s.io"),
+    Kind("VolumeAttachment", "storage.k8s.io", namespaced=False),
+    Kind("RuntimeClass", "node.k8s.io", namespaced=False),
+    Kind("Ingress", "networking.k8s.io", aliases=("ing",)),
+    Kind("NetworkPolicy", "networking.k8s.io", aliases=("netpol",)),
+    Kind("HorizontalPodAutoscaler", "autoscaling", aliases=("hpa",)),
+    Kind("Role", _RBAC),
+    Kind("RoleBinding", _RBAC),
+    Kind("ClusterRole", _RBAC, namespaced=False),
+    Kind("ClusterRoleBinding", _RBAC, namespaced=False),
 )
 
 _SIMILAR = 0.75

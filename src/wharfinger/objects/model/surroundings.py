@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from wharfinger.objects.model.gang import PodGroup
 from wharfinger.objects.model.pod import NO_LABELS
@@ -61,8 +61,16 @@ class DisruptionBudget:
     """Names of pods whose eviction is counted already."""
 
 
-_Other = Namespace | PodCollection | DisruptionBudget | PodGroup | PriorityClass | DeviceClass
-Surrounding = _Other | StorageObject
+_Namespaced = PodCollection | DisruptionBudget | PodGroup
+Surrounding = Namespace | _Namespaced | PriorityClass | DeviceClass | StorageObject
+_PARTS: Mapping[type[Surrounding], str] = {
+    Namespace: "namespaces",
+    DeviceClass: "device_classes",
+    PodCollection: "collections",
+    DisruptionBudget: "budgets",
+    PodGroup: "pod_groups",
+}
+"""The field of `Surroundings` that holds the objects of a type: by name the first two, by namespace the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,75 +109,47 @@ class Surroundings:
         """With this object, in the place of an older state of it; itself when that says the same."""
         if isinstance(thing, StorageObject):
             return self.with_storage(self.storage.with_object(thing))
-        if self._holds(thing):
-            return self
-        if isinstance(thing, Namespace):
-            return replace(self, namespaces={**self.namespaces, thing.name: thing})
-        if isinstance(thing, DeviceClass):
-            return replace(self, device_classes={**self.device_classes, thing.name: thing})
         if isinstance(thing, PriorityClass):
-            return replace(self, priority_classes=self.priority_classes.with_class(thing))
-        rest = self.without(type(thing), thing.namespace, thing.name, getattr(thing, "kind", ""))
-        space = thing.namespace
-        match thing:
-            case PodCollection():
-                held = sorted((*rest.collections.get(space, ()), thing), key=lambda one: (one.kind, one.name))
-                return replace(rest, collections={**rest.collections, space: tuple(held)})
-            case DisruptionBudget():
-                budgets = sorted((*rest.budgets.get(space, ()), thing), key=lambda one: one.name)
-                return replace(rest, budgets={**rest.budgets, space: tuple(budgets)})
-            case PodGroup():
-                groups = sorted((*rest.pod_groups.get(space, ()), thing), key=lambda one: one.name)
-                return replace(rest, pod_groups={**rest.pod_groups, space: tuple(groups)})
+            classes = self.priority_classes
+            known = classes.by_name.get(thing.name) == thing
+            return self if known else replace(self, priority_classes=classes.with_class(thing))
+        part = _PARTS[type(thing)]
+        held: Mapping[str, Any] = getattr(self, part)
+        if isinstance(thing, Namespace | DeviceClass):
+            return self if held.get(thing.name) == thing else self._with(part, {**held, thing.name: thing})
+        there: tuple[_Namespaced, ...] = held.get(thing.namespace, ())
+        if thing in there:
+            return self
+        others = [one for one in there if _order(one) != _order(thing)]
+        return self._with(part, {**held, thing.namespace: tuple(sorted((*others, thing), key=_order))})
 
     def with_storage(self, storage: Storage) -> Surroundings:
         """With this storage; itself when it has just that."""
         return self if storage is self.storage else replace(self, storage=storage)
 
-    def _holds(self, thing: _Other) -> bool:
-        match thing:
-            case Namespace():
-                return self.namespaces.get(thing.name) == thing
-            case PodCollection():
-                return thing in self.collections.get(thing.namespace, ())
-            case DisruptionBudget():
-                return thing in self.budgets.get(thing.namespace, ())
-            case PodGroup():
-                return thing in self.pod_groups.get(thing.namespace, ())
-            case DeviceClass():
-                return self.device_classes.get(thing.name) == thing
-            case PriorityClass():
-                return self.priority_classes.by_name.get(thing.name) == thing
+    def _with(self, part: str, value: Any) -> Surroundings:
+        return replace(self, **{part: value})
 
     def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
         """Without one object; itself when there is none. `kind` distinguishes collections."""
         if what in STORAGE_TYPES:
             return self.with_storage(self.storage.without(cast("type[StorageObject]", what), namespace, name))
-        if what is Namespace:
-            if name not in self.namespaces:
-                return self
-            return replace(self, namespaces={key: value for key, value in self.namespaces.items() if key != name})
-        if what is DeviceClass:
-            if name not in self.device_classes:
-                return self
-            kept_classes = {key: value for key, value in self.device_classes.items() if key != name}
-            return replace(self, device_classes=kept_classes)
         if what is PriorityClass:
-            known_class = name in self.priority_classes.by_name
-            return replace(self, priority_classes=self.priority_classes.without(name)) if known_class else self
-        if what is PodCollection:
-            old = self.collections.get(namespace, ())
-            kept = tuple(one for one in old if (one.kind, one.name) != (kind, name))
-            return self if kept == old else replace(self, collections=_with_entry(self.collections, namespace, kept))
-        if what is PodGroup:
-            groups = self.pod_groups.get(namespace, ())
-            left = tuple(one for one in groups if one.name != name)
-            return self if left == groups else replace(self, pod_groups=_with_entry(self.pod_groups, namespace, left))
-        known = self.budgets.get(namespace, ())
-        left_budgets = tuple(one for one in known if one.name != name)
-        if left_budgets == known:
-            return self
-        return replace(self, budgets=_with_entry(self.budgets, namespace, left_budgets))
+            known = name in self.priority_classes.by_name
+            return replace(self, priority_classes=self.priority_classes.without(name)) if known else self
+        part = _PARTS[what]
+        held: Mapping[str, Any] = getattr(self, part)
+        if what in (Namespace, DeviceClass):
+            return self._with(part, {key: one for key, one in held.items() if key != name}) if name in held else self
+        there: tuple[_Namespaced, ...] = held.get(namespace, ())
+        gone = (kind if what is PodCollection else "", name)
+        left = tuple(one for one in there if _order(one) != gone)
+        return self if left == there else self._with(part, _with_entry(held, namespace, left))
+
+
+def _order(thing: _Namespaced) -> tuple[str, str]:
+    """By which the objects of a namespace are told apart and sorted."""
+    return getattr(thing, "kind", ""), thing.name
 
 
 def _with_entry(held: Mapping[str, tuple[T, ...]], key: str, value: tuple[T, ...]) -> Mapping[str, tuple[T, ...]]:
