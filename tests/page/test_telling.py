@@ -10,7 +10,8 @@ from tests.page.cluster import MemoryCluster, Page
 from tests.patience import patient
 from tests.scheduling.page.test_model import Looking
 from wharfinger.etcd import keys
-from wharfinger.fleet.page.view import OF_FLEETS, FleetsView
+from wharfinger.fleet.page.view import FleetsView
+from wharfinger.fleet.state.fleet_reading import OF_FLEETS
 from wharfinger.objects.documents.pods import GROUP_LABEL
 from wharfinger.objects.model.node import CPU
 from wharfinger.page.follow.rings import DurationRing
@@ -151,7 +152,7 @@ async def test_a_row_is_told_to_namespaces_whose_pods_changed_there() -> None:
 
 async def test_a_tick_is_one_message_to_each_viewer() -> None:
     now = {"a": 1, "b": 2, "node:x": 3}
-    stream = ViewerStream(now.get)
+    stream = ViewerStream(now.get, changes=frozenset({"node"}))
     both, one = stream.messages(["a", "node:x", "b"]), stream.messages(["b"])
     for viewer in (both, one):
         await anext(viewer)

@@ -13,13 +13,14 @@ from temporalio.client import Client
 from wharfinger.etcd.store import Store
 from wharfinger.page.alerts.etcd_health import EtcdAlerts, EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
-from wharfinger.page.alerts.rules import AlertSource
+from wharfinger.page.alerts.rules import AlertSource, UnevaluatedAlert
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.follow.scraping import FollowedHosts
 from wharfinger.page.options import PageOptions
 from wharfinger.page.views import VIEWS
+from wharfinger.page.web.inputs import topic_pattern
 from wharfinger.page.web.routes import Route
-from wharfinger.page.web.stream import MOMENTS, TICK, ViewerStream
+from wharfinger.page.web.stream import TICK, ViewerStream, name_of_topic
 from wharfinger.process.running import first_to_end
 from wharfinger.settings import EtcdSettings
 
@@ -54,8 +55,15 @@ class PageView:
     """What one wing shows: it is named in `page.views.VIEWS`, and has of these what it needs."""
 
     alerts: AlertSource | None = None
+    unevaluated: Iterable[UnevaluatedAlert] = ()
     topics: Mapping[str, Topic] = {}
     """Those that are made anew at every tick, while the page is in step."""
+    deltas: Set[str] = frozenset()
+    """Those of them whose messages are changes: one who comes later has asked for the whole."""
+    moments: Mapping[str, int] = {}
+    """Topics whose messages say only that something changed, so that viewers ask for what they show. How many names
+    follow in one, `pod:NAMESPACE/NAME`; 0 = none, but perhaps a namespace, `pods?namespace=NAME`.
+    """
 
     def __init__(self, page: PageParts) -> None:
         self.page = page
@@ -110,14 +118,21 @@ class PageParts:
         """Whether metrics are read at a base URL."""
         self.etcd = EtcdHealth(etcd, options.scrape.etcd_urls, following.clock)
         self.temporal = TemporalReach(connect, following.clock)
-        self.stream = ViewerStream(self._payload, following=self._followed)
         self._views: list[PageView] = []
         for name in VIEWS:
             module, _, view = name.rpartition(".")
             self._views.append(getattr(import_module(module), view)(self))
         self._topics = {name: topic for view in self._views for name, topic in view.topics.items()}
+        self._moments = {name: parts for view in self._views for name, parts in view.moments.items()}
+        self.known_topics = topic_pattern({**dict.fromkeys(("status", *self._topics), 0), **self._moments})
+        """Matches every topic that a viewer may follow."""
+        deltas = {name for view in self._views for name in view.deltas}
+        self.stream = ViewerStream(
+            self._payload, following=self._followed, changes=frozenset(self._moments.keys() | deltas)
+        )
         sources = [view.alerts for view in self._views if view.alerts is not None]
-        self.alerts = Alerts(following.clock, [*sources, EtcdAlerts(self.etcd)])
+        unevaluated = [alert for view in self._views for alert in view.unevaluated]
+        self.alerts = Alerts(following.clock, [*sources, EtcdAlerts(self.etcd)], unevaluated)
         self._touched: set[str] = set()
 
     def view(self, kind: type[V]) -> V:
@@ -171,7 +186,11 @@ class PageParts:
         await self.stream.tick()
 
     def _followed(self, topics: Collection[str]) -> None:
-        self.following.watch_for({topic for topic in topics if topic.partition("?")[0].partition(":")[0] in MOMENTS})
+        self.following.watch_for({topic for topic in topics if name_of_topic(topic) in self._moments})
+
+    def made(self, topics: Iterable[str]) -> set[str]:
+        """Those of these topics that are made anew at every tick; the others say only that something changed."""
+        return {topic for topic in topics if name_of_topic(topic) not in self._moments}
 
     def _payload(self, topic: str) -> object | None:
         name, namespace = topic.partition("?")[0], namespace_of(topic)

@@ -20,7 +20,7 @@ from wharfinger.etcd.store import Compare, Get, Put, Store
 from wharfinger.framework.profile import Profile
 from wharfinger.pressure import delays
 from wharfinger.process.names import SEARCH_ATTRIBUTES
-from wharfinger.process.records import InstallationRecord, SoftwareRecord
+from wharfinger.process.records import ConfigStatusRecord, InstallationRecord, SoftwareRecord
 
 log = logging.getLogger(__name__)
 
@@ -166,3 +166,17 @@ async def prepare(
             await sleep(delay)
         else:
             return
+
+
+async def stored_configurations(store: Store) -> dict[str, bytes]:
+    """Every configuration that workers have decided by, by its digest; the oldest first. Raises `StoreError`."""
+    found = sorted((await store.whole(keys.PROFILES)).items, key=lambda one: one.create_revision)
+    return {kv.key.removeprefix(keys.PROFILES): kv.value for kv in found}
+
+
+async def digests_in_force(store: Store) -> dict[tuple[str, str], str]:
+    """Place of a worker (`tenant/slot/incarnation`) and scheduler name -> digest of the configuration that decides."""
+    found: dict[tuple[str, str], str] = {}
+    async for place, record in keys.config_status.records(store, ConfigStatusRecord.model_validate_json):
+        found |= {("/".join(place), name): digest for name, digest in record.profiles.items()}
+    return found

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.errors import Compacted, ConfigurationError, RevisionFuture, StoreError, UsageError
-from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.reading import fleet_summary
 from wharfinger.fleet.reading.fleet_changes import not_promotable
@@ -20,7 +19,7 @@ from wharfinger.fleet.reading.fleet_templates import known_plugins
 from wharfinger.fleet.reading.fleets import FleetChange, Fleets
 from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
-from wharfinger.fleet.state.fleet_reading import read
+from wharfinger.fleet.state.fleet_reading import OF_FLEETS, fleet_at, read
 from wharfinger.framework.catalog import Catalog
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
@@ -31,20 +30,6 @@ from wharfinger.process.committing import readable
 from wharfinger.process.names import COMMON
 from wharfinger.scheduling.page.view import SchedulingView
 
-OF_FLEETS = (
-    keys.FLEETS,
-    keys.REVISIONS,
-    keys.OUTCOMES,
-    keys.ACTORS,
-    keys.FLEET_STATUS,
-    keys.SLOTS,
-    keys.GRANTS,
-    keys.EXITS,
-    keys.HOSTS,
-    keys.CORDONS,
-    keys.LOST_HOSTS,
-)
-"""Prefixes of what fleets are made of."""
 FRESH = 1.0
 """Seconds for which an answer is given again."""
 MOST_FLEETS = 50
@@ -228,7 +213,7 @@ class FleetChangeLog:
         revision = newest.mod_revision
         while len(found) < MOST_CHANGES and revision > newest.create_revision:
             try:
-                kv = (await self._store.get(keys.fleet(tenant), revision=revision - 1)).kv
+                kv = await fleet_at(self._store, tenant, revision - 1)
             except (Compacted, RevisionFuture):
                 break
             if kv is None or kv.mod_revision <= known:
@@ -281,6 +266,8 @@ def _part(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 class FleetsView(PageView):
     """Fleets."""
+
+    moments: Mapping[str, int] = {"fleets": 0}
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)

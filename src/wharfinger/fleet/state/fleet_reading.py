@@ -57,6 +57,8 @@ _OF_ONE = (keys.FLEETS, keys.ACTORS, keys.FLEET_STATUS)
 _OF_MANY = (keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.GRANTS, keys.INSTANCES, keys.CONFIG_STATUS, keys.EXITS)
 """Kinds with keys below the tenant's name."""
 _HOSTS = (keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS)
+OF_FLEETS = tuple(kind for kind in (keys.FLEETS, *_MODELS) if kind not in (keys.INSTANCES, keys.CONFIG_STATUS))
+"""Prefixes of what fleets are made of; instances are the workers' own."""
 _VITAL = frozenset({keys.ACTORS, keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.GRANTS})
 """Kinds that say what may live."""
 _REASON_LIMIT = 200
@@ -244,3 +246,8 @@ def changes(store: Store, tenant: str, revision: int) -> AbstractAsyncContextMan
     """
     wanted = [*(f"{kind}{tenant}" for kind in _OF_ONE), *(f"{kind}{tenant}/" for kind in _OF_MANY), *_HOSTS]
     return watching(store, wanted, after=revision)
+
+
+async def fleet_at(store: Store, tenant: str, revision: int) -> KeyValue | None:
+    """A fleet's object as it was at a revision; None where there was none. Raises `Compacted`, `RevisionFuture`."""
+    return (await store.get(keys.fleet(tenant), revision=revision)).kv

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wharfinger.objects.documents.times import seconds_since
@@ -113,6 +113,8 @@ class KubernetesAlerts(AlertSource):
 
 class KubernetesView(PageView):
     """Copies and promises."""
+
+    moments: Mapping[str, int] = {"kubernetes": 0}
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wharfinger.page.alerts.rules import CRITICAL, NOT_EVALUATED, WARNING, AlertRule, AlertSource, SeenAlert, counted
+from wharfinger.page.alerts.rules import CRITICAL, WARNING, AlertRule, AlertSource, SeenAlert, UnevaluatedAlert, counted
 from wharfinger.page.follow.plain import text
 
 FIRING, QUIET, UNKNOWN, UNUSED, SKIPPED = "firing", "quiet", "unknown", "unused", "notEvaluated"
@@ -39,10 +39,13 @@ class Alert(NamedTuple):
 class Alerts:
     """Evaluates the alerts; remembers since when each one holds."""
 
-    def __init__(self, clock: Callable[[], float], sources: Sequence[AlertSource]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], sources: Sequence[AlertSource], unevaluated: Sequence[UnevaluatedAlert] = ()
+    ) -> None:
         """`clock`: monotonic seconds."""
         self._clock = clock
         self._sources = sources
+        self._unevaluated = unevaluated
         self._since: dict[str, float] = {}
         """Since when the value of an alert is above its bound, monotonic seconds."""
         self._values: dict[str, float | None] = {}
@@ -54,8 +57,10 @@ class Alerts:
         self._compute()
         found = [self._seen(source, one) for source in self._sources for one in source.seen()]
         found += [self._judged(source, rule) for source in self._sources for rule in source.rules]
-        for expression, (name, means, why) in NOT_EVALUATED.items():
-            found.append(Alert(name, SKIPPED, WARNING, means, f"not evaluated, because {why}", "", expression))
+        found += [
+            Alert(one.name, SKIPPED, WARNING, one.means, f"not evaluated, because {one.why}", "", one.expression)
+            for one in self._unevaluated
+        ]
         return sorted(found, key=lambda one: (ORDER[one.state], one.severity != CRITICAL, one.name))
 
     def told(self) -> dict[str, Any]:

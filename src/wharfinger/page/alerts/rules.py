@@ -9,7 +9,7 @@ and not nothing. Wings have the rules of their processes; `page.alerts.evaluatio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -157,6 +157,17 @@ class SeenAlert(NamedTuple):
     """As the guide has it; empty for an alert of the page's own."""
 
 
+class UnevaluatedAlert(NamedTuple):
+    """An alert of the guide that nothing on the page can answer."""
+
+    expression: str
+    """As the guide has it."""
+    name: str
+    means: str
+    why: str
+    """Why it is not evaluated."""
+
+
 class AlertSource:
     """What some alerts are evaluated on: metrics of processes, and what else is seen of them."""
 
@@ -212,33 +223,3 @@ def says_no(metric: str) -> Callable[[ScrapedProcess], bool | None]:
         return None if value is None else value == 0
 
     return found
-
-
-NOT_EVALUATED: Mapping[str, tuple[str, str, str]] = {
-    "max(wharfinger_archive_seconds_since_pass) > 600": (
-        "ArchiveBehind",
-        "the archive falls behind, and what etcd compacts meanwhile becomes a gap",
-        "the page does not know where an archive is written: Prometheus scrapes --metrics-bind-address of it",
-    ),
-    "increase(wharfinger_archive_gaps[1d]) > 0": (
-        "ArchiveGap",
-        "decisions in the gap cannot be made again",
-        "the page does not know where an archive is written: Prometheus scrapes --metrics-bind-address of it",
-    ),
-    "increase(wharfinger_archive_lost_runs[1d]) > 0": (
-        "ArchiveLostRuns",
-        "Temporal had deleted runs before they were archived",
-        "the page does not know where an archive is written: Prometheus scrapes --metrics-bind-address of it",
-    ),
-    "restarts of workers, as your supervisor counts them": (
-        "WorkerRestarts",
-        "a worker that ends says why in the last line of its log",
-        "a supervisor counts them, and the page asks none; Fleets shows how often each slot of a fleet crashed",
-    ),
-    "temporal_workflow_task_schedule_to_start_latency": (
-        "WorkflowTasksLate",
-        "that grows means that workers cannot keep up",
-        "the guide gives no bound for it: how long is usual depends on the Temporal cluster",
-    ),
-}
-"""Rows that nothing here answers: name, what it means, and why."""

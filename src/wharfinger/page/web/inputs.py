@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,11 +22,6 @@ LONGEST_NAME = 253
 LONGEST_SELECTOR = 1000
 MOST_REQUIREMENTS = 30
 LONGEST_TOPIC = 600
-_MADE = ("status", "overview", "trends", "pending", "nodes")
-_TOPIC = re.compile(
-    rf"(?:{'|'.join(_MADE)}|pods|gangs|fleets|placements|kubernetes|replays)(?:\?namespace=[^/?]{{0,{LONGEST_NAME}}})?"
-    rf"|(?:pod|gang):[^/]{{1,{LONGEST_NAME}}}/[^/]{{1,{LONGEST_NAME}}}|node:[^/]{{1,{LONGEST_NAME}}}"
-)
 _LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 _SET = re.compile(r"\s*(!?)\s*([^\s!=,()]+)\s*(?:(in|notin)\s*\(([^()]*)\))?\s*", re.ASCII)
@@ -63,20 +58,22 @@ def number(query: Mapping[str, str], parameter: str, usual: int, *, least: int, 
     return int(text)
 
 
-def topics_of(text: str, most: int) -> list[str]:
+def topic_pattern(topics: Mapping[str, int]) -> re.Pattern[str]:
+    """What matches these topics: how many names follow in one; where none does, perhaps a namespace."""
+    namespace, name = rf"(?:\?namespace=[^/?]{{0,{LONGEST_NAME}}})?", rf"[^/]{{1,{LONGEST_NAME}}}"
+    shapes = [topic + (":" + "/".join([name] * names) if names else namespace) for topic, names in topics.items()]
+    return re.compile("|".join(shapes))
+
+
+def topics_of(text: str, most: int, known: re.Pattern[str]) -> list[str]:
     """The topics of a stream, separated by commas. Raises `BadInput`."""
     found = list(dict.fromkeys(filter(None, text.split(","))))
     if len(found) > most or any(len(one) > LONGEST_TOPIC or not one.isprintable() for one in found):
         raise BadInput(f"topics: at most {most}, each a short word")
-    unknown = next((one for one in found if not _TOPIC.fullmatch(one)), None)
+    unknown = next((one for one in found if not known.fullmatch(one)), None)
     if unknown is not None:
         raise BadInput(f"topics: there is no topic {unknown[:80]!r}")
     return found
-
-
-def made_topics(topics: Iterable[str]) -> set[str]:
-    """Those of these topics that are made anew at every tick; the others say only that something changed."""
-    return {one for one in topics if one.partition("?")[0] in _MADE}
 
 
 def selector_of(text: str) -> LabelSelector:

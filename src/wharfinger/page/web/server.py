@@ -25,7 +25,7 @@ from wharfinger.page.follow.plain import as_json
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.web.api import barred, routes
-from wharfinger.page.web.inputs import made_topics, topics_of
+from wharfinger.page.web.inputs import topics_of
 from wharfinger.page.web.routes import PageRequest, Route, body_of
 from wharfinger.page.web.shell import DOOR_POLICY, POLICY, Shell, door, lost
 from wharfinger.page.web.stream import MOST_TOPICS, MOST_VIEWERS
@@ -222,8 +222,8 @@ class PageServer:
         if self._parts is None:
             return _refusal(Barred(503, "Starting", "etcd has not answered yet"))
         self._http.admit(request)
-        topics = topics_of(request.query.get("topics", "status"), MOST_TOPICS)
-        made = made_topics(topics)
+        topics = topics_of(request.query.get("topics", "status"), MOST_TOPICS, self._parts.known_topics)
+        made = self._parts.made(topics)
         full = self._streams.refused(viewer, made)
         if full is not None:
             return _refusal(full)

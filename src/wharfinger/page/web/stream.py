@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from wharfinger.page.follow.plain import as_json
@@ -64,9 +64,20 @@ class StreamViewer:
 class ViewerStream:
     """All viewers, and what they follow."""
 
-    def __init__(self, source: Source, *, following: Callable[[Collection[str]], None] = lambda _: None) -> None:
-        """`following` is told which topics are followed, whenever that changes."""
+    def __init__(
+        self,
+        source: Source,
+        *,
+        following: Callable[[Collection[str]], None] = lambda _: None,
+        changes: Set[str] = frozenset(),
+    ) -> None:
+        """`following` is called with the topics that are followed, whenever these change.
+
+        `changes`: names of topics whose messages are changes. They are not kept: one who comes later has asked for the
+        whole.
+        """
         self._source = source
+        self._changes = changes
         self._told = following
         self._viewers: set[StreamViewer] = set()
         self._topics: Counter[str] = Counter()
@@ -140,8 +151,8 @@ class ViewerStream:
             return None
         if payload is None:
             return None
-        name = topic.partition("?")[0].partition(":")[0]
-        change = name in _CHANGES
+        name = name_of_topic(topic)
+        change = name in self._changes
         if not change and payload is self._payloads.get(topic):
             return None
         message = b"event: " + name.encode() + b"\ndata: " + as_json({"topic": topic, "now": payload}) + b"\n\n"
@@ -161,7 +172,6 @@ class ViewerStream:
             viewer.queue.put_nowait(None)
 
 
-MOMENTS = frozenset({"pod", "pods", "node", "gang", "gangs", "fleets", "placements", "kubernetes"})
-"""Topics whose messages say only that something changed: viewers then ask for what they show."""
-_CHANGES = MOMENTS | {"nodes"}
-"""Topics whose messages are changes: one who comes later has asked for the whole."""
+def name_of_topic(topic: str) -> str:
+    """The topic without the namespace, or the object, that it is about."""
+    return topic.partition("?")[0].partition(":")[0]

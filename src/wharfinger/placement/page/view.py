@@ -28,6 +28,8 @@ OF_PLACEMENTS = (placement_keys.member_cluster.prefix, placement_keys.PLACEMENT_
 class PlacementView(PageView):
     """Placements, update runs and hubs."""
 
+    moments: Mapping[str, int] = {"placements": 0}
+
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)
         following, options = page.view(SchedulingView).following, page.options

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import NotFound, UsageError
+from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.plain import text
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.web import inputs as read
@@ -119,8 +120,34 @@ def _row(file: ReportFile, found: ReportInShort | NoReport, namespace: str) -> d
     return row | {"problem": None} | found.row(namespace)
 
 
+_UNKNOWN_ARCHIVE = "the page does not know where an archive is written: Prometheus scrapes --metrics-bind-address of it"
+NOT_EVALUATED = (
+    UnevaluatedAlert(
+        "max(wharfinger_archive_seconds_since_pass) > 600",
+        "ArchiveBehind",
+        "the archive falls behind, and what etcd compacts meanwhile becomes a gap",
+        _UNKNOWN_ARCHIVE,
+    ),
+    UnevaluatedAlert(
+        "increase(wharfinger_archive_gaps[1d]) > 0",
+        "ArchiveGap",
+        "decisions in the gap cannot be made again",
+        _UNKNOWN_ARCHIVE,
+    ),
+    UnevaluatedAlert(
+        "increase(wharfinger_archive_lost_runs[1d]) > 0",
+        "ArchiveLostRuns",
+        "Temporal had deleted runs before they were archived",
+        _UNKNOWN_ARCHIVE,
+    ),
+)
+
+
 class ReplayView(PageView):
     """Reports of replay."""
+
+    moments: Mapping[str, int] = {"replays": 0}
+    unevaluated = NOT_EVALUATED
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)

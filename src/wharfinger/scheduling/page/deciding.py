@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from wharfinger.errors import ConfigurationError, InvalidObject, StoreError
-from wharfinger.etcd import keys
-from wharfinger.etcd.store import Store
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import Configured, load_configuration
 from wharfinger.framework.snapshot import Snapshot
@@ -30,8 +28,8 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod
 from wharfinger.page.follow.plain import text
 from wharfinger.page.web.inputs import TooLong
+from wharfinger.process.installation import digests_in_force, stored_configurations
 from wharfinger.process.names import COMMON
-from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.read_model import TENANT_LABEL
 
@@ -141,19 +139,17 @@ async def read_profiles(following: Following) -> StoredProfiles:
     """Read them. Raises `StoreError`."""
     digest_of: dict[str, str] = {}
     contents: dict[str, bytes] = {}
-    found = (await following.store.whole(keys.PROFILES)).items
-    decides_by = await _decides_by(following.store)
+    found = await stored_configurations(following.store)
+    decides_by = await digests_in_force(following.store)
     live = set(decides_by.values())
-    newest = sorted(found, key=lambda one: one.create_revision)
-    for place, kv in enumerate(newest):
-        digest = kv.key.removeprefix(keys.PROFILES)
-        if place < len(newest) - MOST_STORED and digest not in live:
+    for place, (digest, value) in enumerate(found.items()):
+        if place < len(found) - MOST_STORED and digest not in live:
             continue
         try:
-            profiles = documents.parse(kv.value).get("profiles")
+            profiles = documents.parse(value).get("profiles")
         except InvalidObject:
             continue
-        contents[digest] = kv.value
+        contents[digest] = value
         for profile in profiles if isinstance(profiles, list) else ():
             name = profile.get("schedulerName") if isinstance(profile, Mapping) else None
             if isinstance(name, str):
@@ -162,14 +158,6 @@ async def read_profiles(following: Following) -> StoredProfiles:
     return StoredProfiles(
         digest_of, contents, following.store.format, serving, frozenset(following.model.cache.tenants)
     )
-
-
-async def _decides_by(store: Store) -> dict[tuple[str, str], str]:
-    """Place of a worker (`tenant/slot/incarnation`) and scheduler name -> digest."""
-    found: dict[tuple[str, str], str] = {}
-    async for place, record in keys.config_status.records(store, ConfigStatusRecord.model_validate_json):
-        found |= {("/".join(place), name): digest for name, digest in record.profiles.items()}
-    return found
 
 
 def _serving(

@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from wharfinger.errors import RevisionWentBack, StoreError, Unavailable
-from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.scheduling.model.promises import KubernetesSide
 from wharfinger.scheduling.page.read_model import ClusterModel
+from wharfinger.scheduling.reading.pods_and_nodes import answers
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
@@ -232,11 +232,11 @@ class Following:
         self.in_step.set()
 
     async def _ask(self) -> None:
-        """Read a key that is not there, again and again: the smallest question."""
+        """Ask etcd the smallest question, again and again."""
         while True:
             try:
                 async with asyncio.timeout(SILENT_AFTER):
-                    await self.patient.get(keys.OURS + "page")
+                    await answers(self.patient)
                 self._answered = self.clock()
             except (StoreError, TimeoutError) as error:
                 log.debug("etcd_silent error=%r", str(error))

@@ -13,14 +13,13 @@ from typing import Any
 from temporalio.client import Client
 
 from wharfinger.errors import InvalidObject, ServerError, StoreError
-from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.plain import text
 from wharfinger.page.web.inputs import TooLong
-from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.page.attempts import PodAttempts
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.reading.history import Attempt
+from wharfinger.scheduling.reading.pods_and_nodes import attempt_record
 from wharfinger.scheduling.reading.preempted import Departure, PreemptedPods
 
 log = logging.getLogger(__name__)
@@ -94,13 +93,9 @@ class PodDepartures:
         for one in own:
             if one.victims:
                 found[one.run_id, one.attempt] = one.victims, one.nominated_node, one.victim_count
-        kv = (await self._store.get(keys.attempt(*key))).kv
-        if kv is not None:
-            record = AttemptRecord.from_bytes(kv.value)
-            if record is None:
-                log.debug("record_unread pod=%s", key)
-            elif record.victims:
-                found[record.run_id, record.attempt] = record.victims, record.nominated_node, len(record.victims)
+        record = await attempt_record(self._store, key)
+        if record is not None and record.victims:
+            found[record.run_id, record.attempt] = record.victims, record.nominated_node, len(record.victims)
         return [
             {
                 "attempt": attempt,

@@ -6,6 +6,7 @@ exists. Of nodes: what the bound pods use.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +23,8 @@ from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, pre
 from wharfinger.scheduling.reading.held_back import HeldGangs, held_of, pod_groups
 from wharfinger.scheduling.reading.promised_pods import promise_of, promised_pod, promises_of
 
+log = logging.getLogger(__name__)
+
 
 async def every_pod(store: Store, namespace: str = "") -> tuple[int, list[Stored]]:
     """All pods, and the revision they show."""
@@ -33,10 +36,23 @@ async def one_pod(store: Store, namespace: str, name: str) -> Stored:
     return await StoredPods(store, namespace=namespace).one(name)
 
 
+async def answers(store: Store) -> None:
+    """Return once etcd has answered the smallest question: a key that is not there. Raises `StoreError`."""
+    await store.get(keys.OURS + "page")
+
+
+async def attempt_record(store: Store, pod: PodKey) -> AttemptRecord | None:
+    """The record of the last refused attempt of a pod of that name; None for one that cannot be read, too."""
+    kv = (await store.get(keys.attempt(*pod))).kv
+    record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
+    if kv is not None and record is None:
+        log.debug("record_unread pod=%s", pod)
+    return record
+
+
 async def record_of(store: Store, found: Stored) -> AttemptRecord | None:
     """The record of the pod's last refused attempt, when it is about this life of the pod."""
-    kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
-    record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
+    record = await attempt_record(store, PodKey(found.namespace, found.name))
     return record if record is not None and record.create_revision == found.kv.create_revision else None
 
 
