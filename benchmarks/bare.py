@@ -119,8 +119,6 @@ async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
         workflows=[Bare],
         activities=[decide, commit],
         failures=PODS_AND_NODES,
-        identity=f"{os.getpid()}@bare",
-        build_id="bare",
         max_cached_workflows=settings.max_cached_workflows,
         drain_timeout=settings.drain_timeout,
     )

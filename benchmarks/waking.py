@@ -31,7 +31,7 @@ from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.queueing import alone_by, gate_by, order_by
-from wharfinger.scheduling.loops.wake_signals import WakeSignals
+from wharfinger.scheduling.loops.signals import WakeSignals
 from wharfinger.scheduling.loops.waker import Waker
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, PodChange

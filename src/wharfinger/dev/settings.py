@@ -7,10 +7,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from wharfinger.cli.processes import process_options
 from wharfinger.dev.progress import ProgressListener
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import setting
-from wharfinger.process import durations
 from wharfinger.process.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.settings import lease_ttl_option
 
@@ -53,7 +53,7 @@ class DevSettings:
         "DURATION",
         kind=str,
         given="30d",
-        read=durations.parse,
+        read=process_options.duration_of,
     )
     ready_file: Path | None = _own(
         None,

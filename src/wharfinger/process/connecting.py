@@ -31,6 +31,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.pressure import delays
+from wharfinger.process.children.ports import free_port
 from wharfinger.process.logs import core_logger
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
@@ -111,9 +112,7 @@ class SdkMetrics:
 
 def sdk_metrics() -> SdkMetrics:
     """A runtime of the SDK that counts; one a process."""
-    with socket.socket() as probe:  # the exporter takes no port 0: find one that is free now
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"  # the exporter takes no port 0
     forwarding = LogForwardingConfig(core_logger(), append_target_to_name=False, prepend_target_on_message=False)
     runtime = Runtime(
         telemetry=TelemetryConfig(

@@ -16,6 +16,8 @@ from temporalio.client import Client
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 from wharfinger.pressure import delays
+from wharfinger.process.build import build_id
+from wharfinger.process.connecting import identity
 from wharfinger.process.failures import ActivityFailures, Failures
 
 log = logging.getLogger(__name__)
@@ -42,8 +44,6 @@ def worker_factory(
     task_queue: str,
     workflows: Sequence[type],
     activities: Sequence[Callable[..., Any]],
-    identity: str,
-    build_id: str,
     max_cached_workflows: int,
     drain_timeout: float,
     failures: Failures,
@@ -59,14 +59,14 @@ def worker_factory(
     """
 
     def make() -> Worker:
-        log.info("temporal_worker_starts task_queue=%s build_id=%s", task_queue, build_id)
+        log.info("temporal_worker_starts task_queue=%s build_id=%s", task_queue, build_id())
         return Worker(
             client,
             task_queue=task_queue,
             workflows=workflows,
             activities=activities,
-            identity=identity,
-            build_id=build_id,
+            identity=identity(),
+            build_id=build_id(),
             workflow_runner=UnsandboxedWorkflowRunner(),
             max_cached_workflows=max_cached_workflows,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,

@@ -39,10 +39,10 @@ from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.plugins import builtin
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.kubernetes.loops.connecting import connect_api_server, open_api_server
-from wharfinger.process.build import build_id, release
+from wharfinger.process.build import release
 from wharfinger.process.children import limits, lives, locks
 from wharfinger.process.children.runtime import Runtime
-from wharfinger.process.connecting import Reachability, identity, temporal_configuration
+from wharfinger.process.connecting import Reachability, temporal_configuration
 from wharfinger.process.installation import prepare
 from wharfinger.process.installation_record import installation_of
 from wharfinger.process.names import check_cluster, control_queue, host_queue
@@ -225,8 +225,6 @@ class Agent:
             task_queue=queue,
             workflows=workflows,
             activities=activities,
-            identity=identity(),
-            build_id=build_id(),
             max_cached_workflows=1000,
             drain_timeout=timeout,
             failures=FLEETS,

@@ -38,9 +38,9 @@ from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_changes import HubChange
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import STATES, state_of
-from wharfinger.process.build import build_id, release
+from wharfinger.process.build import release
 from wharfinger.process.children import lives
-from wharfinger.process.connecting import Reachability, identity
+from wharfinger.process.connecting import Reachability
 from wharfinger.process.installation import prepare
 from wharfinger.process.names import check_cluster, placement_queue
 from wharfinger.process.opening import opened
@@ -115,8 +115,6 @@ class Hub:
                 *RollingActivities(process, self.view, self.contents, cluster=settings.cluster).all,
                 *StagingActivities(process, self.view, self.contents, cluster=settings.cluster).all,
             ],
-            identity=identity(),
-            build_id=build_id(),
             max_cached_workflows=500,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,

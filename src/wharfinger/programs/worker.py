@@ -115,8 +115,6 @@ class Worker:
             task_queue=task_queue(cluster, settings.tenant),
             workflows=[ScheduleAttempt, ScheduleCohort, NodeEviction],
             activities=[*self._activities.all, *node_evictions.all],
-            identity=identity(),
-            build_id=build_id(),
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
             failures=PODS_AND_NODES,

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -311,3 +313,18 @@ def check_alone(upstream: KubernetesSettings | None, format_: ClusterFormat, *, 
             "--lost-pods, --lost-after and --taint-eviction exclude --kubeconfig: the controllers of the Kubernetes "
             "cluster evict the pods of nodes that are gone or tainted; leave these options out"
         )
+
+
+_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+_PART = r"(\d+)([dhms])"
+
+
+def duration_of(text: str) -> timedelta:
+    """The duration; raises `UsageError` when the text is none, or is zero."""
+    if not re.fullmatch(f"(?:{_PART})+", text):
+        raise UsageError(f"{text!r} is no duration, such as 90s, 45m, 12h or 1d12h")
+    parts = re.findall(_PART, text)
+    duration = sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
+    if not duration:
+        raise UsageError(f"{text!r} is no time at all")
+    return duration

@@ -68,9 +68,9 @@ async def wait_for(connection: ConnectionOptions, fleet: str, goal: Goal, timeou
 
 def seconds_of(timeout: str) -> float:
     """A time to wait; raises `UsageError`, for a command to find before it changes anything."""
-    from wharfinger.process import durations
+    from wharfinger.cli.processes import process_options
 
-    return durations.parse(_with_unit(timeout)).total_seconds()
+    return process_options.duration_of(_with_unit(timeout)).total_seconds()
 
 
 def _with_unit(timeout: str) -> str:

@@ -23,8 +23,7 @@ from wharfinger.scheduling.loops.node_evictions import Caretakers, LostPods, Nod
 from wharfinger.scheduling.loops.pod_events import PodEventHandler
 from wharfinger.scheduling.loops.queueing import Gangs, alone_by, gate_by, order_by
 from wharfinger.scheduling.loops.shards import Instances, Shards, ShareOut
-from wharfinger.scheduling.loops.signals import TemporalSide
-from wharfinger.scheduling.loops.wake_signals import WakeSignals
+from wharfinger.scheduling.loops.signals import TemporalSide, WakeSignals
 from wharfinger.scheduling.loops.waker import Waker
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Subscriber

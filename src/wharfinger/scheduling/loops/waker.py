@@ -31,7 +31,7 @@ from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.candidacy import Candidacy, EventLog, events_of
 from wharfinger.scheduling.loops.reservations import Reservations
-from wharfinger.scheduling.loops.wake_signals import WakeSignals
+from wharfinger.scheduling.loops.signals import WakeSignals
 from wharfinger.scheduling.loops.waking_gangs import WakingGangs
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.pool import Pool

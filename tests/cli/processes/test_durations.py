@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from wharfinger.cli.processes.process_options import duration_of
 from wharfinger.errors import UsageError
-from wharfinger.process.durations import parse
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ from wharfinger.process.durations import parse
     ],
 )
 def test_a_duration_is_read(text: str, expected: timedelta) -> None:
-    assert parse(text) == expected
+    assert duration_of(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "3 d", "-1d", "0s", "1w", "1.5h"])
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError):
-        parse(text)
+        duration_of(text)
