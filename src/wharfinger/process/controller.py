@@ -143,6 +143,7 @@ class Controller(ABC):
             self._log_accepted()
         self._failing = not accepted
         before = self._started.get(key)
+        # A refused start waits, too: an outage of Temporal must not become a busy loop.
         wait = min(self.again, 2 * before.wait) if accepted and before is not None else self.soon
         self._started[key] = Started(self._clock() + wait, wait, about)
         return accepted

@@ -164,6 +164,7 @@ class Lifecycle:
             return
         if not self._begun:
             asyncio.get_running_loop().call_later(WARM_AFTER, self._warm)
+        # Only now do others leave the shard to this worker: it polls already.
         self.on = self._begun = True
         self._membership.want("ready")
         self._share_out()
@@ -172,6 +173,7 @@ class Lifecycle:
     async def _withdraw(self) -> None:
         failed = "; ".join(f"{name}: {said}" for name, said in self.checks().items() if said != "ok")
         log.warning("withdrawn checks=%r", failed)
+        # The shard goes first, so that others start its pods while the activities here come to their end.
         self.on = False
         self._membership.want("withdrawn", self._missing())
         self._share_out()

@@ -234,6 +234,6 @@ class Closer:
     async def _delete(self, key: str, revision: int, *, unless: str = "") -> None:
         """Delete a key if it is still at that revision, and `unless` does not exist."""
         compares = [Compare(key, "mod", revision)]
-        if unless:
+        if unless:  # a pod or a node of that name may have been made again since
             compares.append(Compare(unless, "create", 0))
         await self._store.txn(compares, [Delete(key)])

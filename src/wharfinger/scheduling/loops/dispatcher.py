@@ -155,7 +155,7 @@ class Dispatcher:
         self._start_gangs()
         self._start_groups()
         self._start_one_by_one()
-        self._start_gangs()
+        self._start_gangs()  # again: a gang waits for the pods before its first member, and those have been popped now
         self._restart()
         self._start_chains()
         self._overdue.follow(self._overdue_cohorts())

@@ -58,7 +58,7 @@ class RunEnds(Interceptor):
         loop = asyncio.get_running_loop()
 
         def failed(workflow_id: str, failure: Exception) -> None:
-            if not loop.is_closed():
+            if not loop.is_closed():  # threads of workflows may outlive the loop when the process ends
                 loop.call_soon_threadsafe(self.failed, workflow_id, failure)
 
         input.unsafe_extern_functions[FAILED] = failed

@@ -154,6 +154,7 @@ class Starts:
     @property
     def room(self) -> bool:
         """Whether Temporal takes more starts at a time than are on their way."""
+        # Repeated starts do not count: the dispatcher bounds them, and new pods must not wait for them.
         return len(self._tasks) - self.restarting < self._slots.size
 
     def stop(self) -> None:
@@ -280,7 +281,7 @@ class Starts:
         for delay in itertools.islice(delays(0.1, 5.0, self._rng), TRIES):
             try:
                 async with self._slots.slot() as call:
-                    if not wanted():
+                    if not wanted():  # it waited for a slot, and the pod may be bound or gone by now
                         return None
                     await self._answered(start(), call)
             except Exception as error:  # whatever it is, the pod must not fall out
@@ -298,7 +299,7 @@ class Starts:
         try:
             await start
         except Exception as error:  # what raises is retried by the caller: only the pace is noted here
-            call.blameless = _is_of_the_input(error)
+            call.blameless = _is_of_the_input(error)  # Temporal is not slow because an input is wrong
             if not call.blameless:
                 self._pace.failed(call.began)
             raise

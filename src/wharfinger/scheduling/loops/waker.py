@@ -11,8 +11,7 @@ the scratch snapshot so that one room wakes one pod. A pod that fits but for wha
 assumed or just woken) is decided again soon, for no event would tell that those never came.
 
 A woken pod joins the next group. One that is never placed with others is signalled, and so is a pod with a parked chain
-that is the only one in a quiet system: its own chain goes on, with its number and its back-off. A group would only
-leave that chain behind, to be ended by one more signal and one more run.
+that is the only one in a quiet system.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ class Waker:
         else:
             for event in events_of(changes):
                 self._log.append(event)
-        if not self._queue.waiting:
+        if not self._queue.waiting:  # a pod that comes to wait looks by itself at the events since its snapshot
             self._position = self._log.position
         elif changes.listed or self._log.position != before:
             self._kicked.set()
@@ -146,7 +145,7 @@ class Waker:
             await self._gather()
             try:
                 await self._decide()
-            finally:
+            finally:  # they are reserved already, so no other round would wake them soon
                 self._send_joining()
         except Exception:  # one broken round must not end waking
             log.exception("waking_failed effect=left_to_the_next_sweep")
@@ -194,6 +193,7 @@ class Waker:
         if not candidates:
             return
         scratch = self._reserved.placed_on(self._cache.snapshot())
+        # Assumed and woken pods may never come, so what fits only without them is decided again soon.
         expecting = bool(self._cache.assumed()) or len(self._reserved) > 0
         real = self._cache.snapshot(without_assumed=True) if expecting else scratch
         left: dict[Equals, list[tuple[Entry, Reason]]] = {}
@@ -300,6 +300,8 @@ class Waker:
         """Put those into the queue that join the next group."""
         joining, self._joining = self._joining, []
         if len(joining) == 1 and joining[0][0].chained and self._groups.quiet:
+            # Its own chain goes on, with its number and its back-off. A group would leave that chain behind, to be
+            # ended by one more signal and one more run.
             [(entry, reason, revision)] = joining
             self._signal(entry, reason, revision, _newest([entry]))
             return
