@@ -21,7 +21,7 @@ PlacementOutcome = Literal["fulfilled", "unfulfilled", "unchanged", "gone"]
 
 
 class StreamRevisions(Contract):
-    """Up to where somebody has followed what a hub follows: three streams, each with a revision of its own.
+    """Up to where a reader has followed what a hub follows: three streams, each with a revision of its own.
 
     A decision is made again from each stream's state at its revision.
     """

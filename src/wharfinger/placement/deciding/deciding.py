@@ -31,6 +31,7 @@ def decide(question: Question) -> PlacementDecision:
     decided = _Choice(question, deviations).run()
     assert not isinstance(decided, Stuck), "nothing is stuck while no deviation is undone"
     noted = frozenset(deviations.noted)
+    # One deviation may hide another one: then only undoing all of them shows that they mattered.
     mattered = frozenset(one for one in noted if decide_without(question, frozenset({one})) != decided)
     if noted and not mattered and decide_without(question, noted) != decided:
         mattered = noted
@@ -108,6 +109,7 @@ class _Choice:
         drained = sorted((one for one in kept if one.name in self.question.drained), key=self._keeping)
         ranking = Ranking(self.policy.spread, self._domains(scored), self.deviations)
         ranking.put(scored)
+        # A drained member leaves only where another one takes its place, so one is picked for each of them.
         picked = ranking.pick(max(0, wanted - len(kept) + len(drained)))
         successors = max(0, len(kept) + len(picked) - wanted)
         left = {one.name for one in drained[:successors]}
@@ -161,6 +163,7 @@ class _Choice:
         """Who goes so that hard constraints hold: over all domains that count, else over those that have it now."""
         filtered = self.filter.filter(self.current, self.obsolete)
         passed = [] if isinstance(filtered, Stuck) else filtered[0]
+        # Domains that only have candidates count, too, as in a fresh decision. No choice may satisfy all of them.
         for counted in ([*order, *passed], order):
             values = [{one.labels[each.key] for one in counted if each.key in one.labels} for each in hard]
             found = given_up(order, count, hard, values)

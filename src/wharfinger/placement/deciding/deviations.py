@@ -27,7 +27,7 @@ D7 = "D7"
 D8 = "D8"
 """Names may have dots; there, a member whose binding cannot be named makes the placement stuck."""
 D9 = "D9"
-"""A PickFixed that names nobody chooses nobody; there, it leaves all as it was."""
+"""A PickFixed that names no member chooses none; there, it leaves all as it was."""
 D10 = "D10"
 """A new policy does not give up a chosen member because it is not heard, or unhealthy. A heart-beat that never came
 has a text of its own."""

@@ -60,6 +60,7 @@ class RunLane:
             return was
         if not found.written:
             return replace(was, outcome=MemberOutcome.FAILED, why="something else has changed its work")
+        # A rollback and a removal may not hang on a member that is away: its agent does the work when it is back.
         if self.kind != "forward" and not found.reachable:
             return replace(was, outcome=MemberOutcome.SKIPPED, why="it is unreachable; its work is written")
         if self.kind == "removal":  # the agent goes on trying, and there is nothing to fall back to

@@ -138,7 +138,7 @@ class Ranking:
                 picked.append((best.member, MemberScores(0, best.affinity)))
             return picked
         while True:
-            self._judge()
+            self._judge()  # also where nothing is to be picked: `rest` needs it
             if len(picked) == count:
                 return picked
             found = self._best()
@@ -183,7 +183,7 @@ class Ranking:
         for values, group in self._groups.items():
             if not group:
                 continue
-            member = group[-1].member
+            member = group[-1].member  # spread looks at the group's values only, which all of its members have
             self._judged[values] = judge(self.constraints, self.counts, member, upstream=undone)
             if not undone and D1 not in self.deviations.noted:
                 other = judge(self.constraints, self.counts, member, upstream=True)
@@ -209,6 +209,7 @@ class Ranking:
         for domain in self.counts:
             domain.add(picked.member)
         self._sticky -= picked.sticky
+        # KubeFleet picks one member a cycle, and its first cycle gives up all others of the older policy.
         if self._sticky:
             self._forget = not self.deviations.note(D4)
 

@@ -2,16 +2,7 @@
 
 KubeFleet's budget: never fewer ready members than the target less `maxUnavailable`, never more that can be ready than
 the target and `maxSurge`; percentages are rounded up. In order: what failed is updated, what is not wanted is removed,
-the rest is updated, newly chosen members get it. Where this differs on purpose:
-
-- removing what is not available takes nothing from the budget, so a placement can shrink while a member fails;
-- what is being removed counts against the ceiling until it is gone, whatever its state;
-- what was applied and has not become available for `unavailablePeriodSeconds` is updated as what failed is, so that
-  contents that never become available can be replaced;
-- a member that leaves or is drained gives up what it has when what comes in its place is ready;
-- a member that is removed and chosen again waits for itself only;
-- a member that is not reachable is not ready, and counts against the ceiling;
-- a member that has seen a later work than the hub's gets this one again.
+the rest is updated, newly chosen members get it. Comments at the lines name where this differs on purpose.
 
 Pure: the same standing gives the same steps. The floor holds although results change meanwhile because each write
 compares what it relies on (`effects.works`).
@@ -51,24 +42,32 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
     least = target - budget.max_unavailable.of(target, up=True)
     most = target + budget.max_surge.of(target, up=True)
 
+    # A member that leaves is not updated: what it has is released.
     delivered = [one for one in kept if one.chosen and one.want == "present" and not one.leaving]
     outdated = [one for one in delivered if not one.current]
+    # The agent applies no lower counter than it has seen, so the same contents have to come with a higher one.
     outdated += [one for one in delivered if one.current and one.outrun]
     failing = [one for one in outdated if _has_failed(one, budget)]
     updates = [one for one in outdated if not _has_failed(one, budget)]
     unwanted = [one for one in kept if not one.chosen and one.want == "present"]
+    # Removing what is not available takes nothing from the budget, so a placement can shrink while a member fails.
     free = [one for one in unwanted if not _is_available(one)]
     free += [one for one in kept if not one.chosen and one.want != "present" and one.outrun]
     removals = [one for one in unwanted if _is_available(one)]
+    # It counts against the ceiling already, so it needs no room: it waits for itself only.
     returning = [one for one in kept if _stays(one) and one.want in ("absent", "release")]
     additions = [one for one in kept if _stays(one) and one.want is None]
+    # The work is of an earlier life of the member, which has nothing of it.
     additions += [one for one in dropped if _stays(one) and not one.gone]
 
     spare = max(0, len(ready) - least)
+    # What failed counts again as soon as it is updated, or until it is gone: the ceiling holds for that moment, too.
     room = max(0, most - len(counted) - sum(not _counts(one) for one in (*free, *failing)))
     added = additions[:room]
     coming = [*added, *returning, *(one for one in delivered if _is_coming(one, budget))]
+    # A member that leaves or is drained keeps what it has until what comes in its place is ready.
     going = [one for one in removals if not (one.yields and coming)]
+    # Removals first: they make room below the ceiling for members that are chosen now.
     taken = (going + updates)[:spare]
     moving = {one.member for one in (*failing, *free, *taken, *added, *returning)}
     steps = [RolloutStep(one.member, StepKind.DROP) for one in dropped if one.member not in moving]
@@ -77,7 +76,7 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
     steps += [_removal(one, ready=is_ready(one, budget), leave=leave) for one in taken if not one.chosen]
     steps += [RolloutStep(one.member, StepKind.UPDATE, ready=is_ready(one, budget)) for one in taken if one.chosen]
     steps += [RolloutStep(one.member, StepKind.ADD) for one in (*returning, *added)]
-    strategy = [
+    strategy = [  # contents stay as they are, so the budget does not count these
         one
         for one in kept
         if one.chosen and one.want == "present" and not one.same_strategy and one.member not in moving
@@ -120,12 +119,14 @@ def _is_coming(one: MemberDelivery, budget: RolloutBudget) -> bool:
 
 def _is_stuck(one: MemberDelivery, budget: RolloutBudget) -> bool:
     """Whether it was applied, and has not become available in its time."""
+    # Then it is treated as failed: contents that never become available could not be replaced within the budget.
     waited = one.applied and not one.available and not one.reported and one.reachable
     return waited and one.unchanged >= budget.unavailable_period
 
 
 def _counts(one: MemberDelivery) -> bool:
     """Whether it can be ready, or is not gone yet: against the ceiling."""
+    # An unreachable member may be ready unseen: it counts against the ceiling, although it is not counted on.
     if one.want in ("absent", "release"):
         return True
     return one.want == "present" and not one.failed and not one.reported

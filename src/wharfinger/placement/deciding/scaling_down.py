@@ -43,6 +43,7 @@ def given_up(
     kept = {values: len(group) for values, group in groups.items()}
     _give_up(groups, kept, spreads, count, {member.name: at for at, member in enumerate(order)})
     if any(spread.excess() for spread in spreads):
+        # Giving up one by one is exact for one constraint: with several, one may have to suffer for the others first.
         searchable = len(spreads) > 1 and len(groups) <= MOST_GROUPS
         found = _searched(groups, spreads, len(order) - count) if searchable else None
         if found is None:
@@ -121,9 +122,10 @@ def _searched(
 ) -> dict[_Values, int] | None:
     """How many of each group to keep so that every constraint holds; None where none is found in `STEPS`."""
     names, sizes = list(groups), [len(group) for group in groups.values()]
+    # The smallest domain has at most the average, so no domain may have more than that and the skew.
     tops = [wanted // max(1, len(one.counts)) + one.max_skew for one in spreads]
     empty = [_Spread(one.max_skew, one.at, dict.fromkeys(one.counts, 0)) for one in spreads]
-    steps = iter(range(STEPS))
+    steps = iter(range(STEPS))  # shared by all levels of the recursion
 
     def choices(at: int, left: int) -> Iterator[list[int]]:
         if next(steps, None) is None or left > sum(sizes[at:]):

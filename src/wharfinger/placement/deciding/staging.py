@@ -123,6 +123,7 @@ class _Look:
         self._awaits: list[AwaitedTask] = []
         self._halted = ""
         self._phase: RunPhase | None = None
+        # A wait counts only while nothing else is waited for: a stop, or a member that is tried again, suspends it.
         current = next((index for index, state in enumerate(self._stages) if not state.ended), None)
         if current is not None and progress.phase is RunPhase.WAITING:
             state = self._stages[current]
@@ -132,6 +133,7 @@ class _Look:
     def forward(self) -> None:
         """Follow the members that were started, then go on where the run is."""
         removal = RunLane("removal", self._plan.leaving, len(self._plan.leaving))
+        # All lanes are followed before one is filled: a stage starts no member while one of another is unfinished.
         self._walk.follow(removal, self._members)
         for stage, state in zip(self._plan.stages, self._stages, strict=True):
             self._walk.follow(_lane(stage), self._members)
@@ -167,6 +169,7 @@ class _Look:
         if state.ended:
             return True
         if not state.started:
+            # A stage that updates no member needs no approval and no wait.
             if self.starts and all(lane.skips(self._walk.found(one.name)) for one in stage.members):
                 self._walk.fill(replace(lane, limit=len(stage.members)), self._members)
                 self._stages[index] = replace(state, ended=True)

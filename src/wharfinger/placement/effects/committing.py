@@ -1,6 +1,6 @@
 """Drafts a decision from what a hub has seen, and stores it by one transaction that compares all that it follows from.
 
-So a member is chosen once, never more than N are, and one policy is active, whoever else decides at the same time. The
+So a member is chosen once, never more than N are, and one policy is active, whatever hubs decide at the same time. The
 decision's token tells whether a commit whose answer was lost has happened.
 """
 
@@ -40,12 +40,14 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
     found, stored = answer(view, reference, clock), view.decisions.get(reference)
     seen = view.placements.get(reference)
     changed = found.decision is not None and (stored is None or differs(found, stored))
+    ends = _ends(view, reference, found)
     base = DecidedPlacement(
         action="nothing",
         decision_revision=view.mod_revision(placement_keys.decision(reference)),
         placement_revision=view.mod_revision(placement_keys.placement(reference)),
         policy=stored.policy if stored is not None else 0,
-        evictions=_ends(view, reference, found),
+        evictions=ends,
+        compares=_compares(view, reference, found) if ends else (),
         free=found.free,
         fulfilled=stored is not None and stored.condition.status,
         condition=stored.condition.message if stored is not None else "",
@@ -53,8 +55,6 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
         seen=view.seen,
         token=token,
     )
-    if base.evictions:
-        base = base.model_copy(update={"compares": _compares(view, reference, found)})
     if not changed or found.decision is None:
         action = "remove" if found.remove else "store" if found.outcomes else "nothing"
         # all of them; what one transaction does not take goes with the next attempt

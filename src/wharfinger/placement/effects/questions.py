@@ -151,6 +151,7 @@ def answer(view: HubView, reference: str, now: float) -> WhatFollows:
     outcomes, evicted, free = _evicted(view, reference, seen.placement, stored, pending)
     lingering = _lingering(view, reference, stored, evicted)
     standing = question.standing
+    # Who is evicted now is no longer chosen, so that the same decision may choose a successor.
     left = tuple(one for one in standing.chosen if one.name not in evicted)
     question = replace(question, standing=replace(standing, chosen=left, lingering=lingering))
     return WhatFollows(
@@ -275,6 +276,7 @@ def _evicted(
     chosen = list(stored.chosen) if stored is not None else []
     budget = view.budgets.get(placement.ref.name) if placement is not None else None
     for one in (each.eviction for each in pending):
+        # The budget has to hold for all of them together, so each one is judged by what those before it leave.
         delivered = _delivered(view, reference, chosen)
         said = judge_eviction(one, placement, _as_decided(stored, chosen), delivered, budget, evicted=len(evicted))
         outcomes[one.name] = said

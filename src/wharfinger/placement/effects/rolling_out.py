@@ -55,7 +55,7 @@ class Rollout:
     forgets: bool = False
     """Whether it is gone from all members, and its snapshots are to be removed."""
     selects: bool = False
-    """Whether anything has to be selected for it: somebody is chosen, and no update run delivers it."""
+    """Whether anything has to be selected for it: a member is chosen, and no update run delivers it."""
 
     @property
     def gone(self) -> bool:

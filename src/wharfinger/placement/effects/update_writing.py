@@ -60,7 +60,7 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
     there = (await store.get(rollout)).kv
     before = record_of(there)
     wave = next_record(before, request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
-    if run.run.state is RunState.RUN:  # it goes on at once: whoever comes now waits for it
+    if run.run.state is RunState.RUN:  # it goes on at once: later runs wait for it
         held = before.run not in ("", request.holder) and view.update_runs.lives(reference, before.run)
         if held and not run.supersedes:
             return BegunRun(outcome="contended", seen=shown([there]))
@@ -71,6 +71,7 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
             Compare(plan, "create", 0),
             Compare(rollout, "mod", request.rollout),
             Compare(placement_keys.decision(reference), "mod", request.decision),
+            # Old snapshots are removed meanwhile: a plan may only name one that is kept.
             Compare(
                 placement_keys.snapshot(reference, request.snapshot),
                 "mod",

@@ -1,10 +1,7 @@
 """Writes one wave of works: the wave itself first, then each work by a transaction of its own.
 
-Every transaction compares the decision and this wave's `rollouts/<P>`; so a slow try of an earlier wave, or of another
-run, changes nothing. To put a work it also compares the member's object (not leaving); to remove or change one that is
-counted on, `losses/<P>`: nobody else has ceased to be available since it was planned; to do so because it was not
-available, that member's result, and that its agent is there, or is not there, as it was. One that fails cancels no
-other.
+Each transaction compares what its step was planned by, so that it holds whatever changed since. One that fails cancels
+no other.
 """
 
 from __future__ import annotations
@@ -109,7 +106,7 @@ def shown(found: Iterable[KeyValue | None]) -> StreamRevisions:
 
 
 def record_of(kv: KeyValue | None) -> RolloutRecord:
-    """Of a stored value; what cannot be read is as if nobody had delivered."""
+    """Of a stored value; what cannot be read counts as no rollout."""
     return RolloutRecord.from_bytes(kv and kv.value) or NO_ROLLOUT
 
 
@@ -150,12 +147,14 @@ async def _write_one(
     reference = request.placement
     key = placement_keys.work(reference, step.member)
     compares = [
+        # A slow try of an earlier wave, or of another run, writes nothing.
         Compare(placement_keys.rollout(reference), "mod", fence),
         Compare(placement_keys.decision(reference), "mod", request.decision),
         Compare(key, "mod", step.work),
     ]
     operations: list[Operation]
     if step.kind is StepKind.DROP:
+        # By this result nothing is there. A newer one may say otherwise.
         compares.append(Compare(placement_keys.result(reference, step.member), "mod", step.result))
         operations = [Delete(key), Delete(placement_keys.result(reference, step.member))]
     else:
@@ -167,13 +166,16 @@ async def _write_one(
             return "overrides", 0
         operations = [Put(key, work.to_bytes())]
         if work.want == "present":
+            # The member has neither begun to leave, nor become another one of that name.
             compares.append(Compare(placement_keys.member_cluster(step.member), "mod", step.object))
         if step.free:
+            # The step takes nothing from the budget because the member was not available: it must still be so.
             compares.append(Compare(placement_keys.result(reference, step.member), "mod", step.result))
             compares.append(Compare(placement_keys.member(step.member), "mod", step.agent))
             if step.status is not None:
                 compares.append(Compare(placement_keys.member_status(step.member), "mod", step.status))
         elif step.kind in (StepKind.UPDATE, StepKind.REMOVE):
+            # The budget relies on the other members: none of them may have ceased to be available since the plan.
             compares.append(Compare(placement_keys.losses(reference), "mod", request.losses))
     answered = await store.txn(compares, operations, [Get(one.key) for one in compares])
     if answered.succeeded:

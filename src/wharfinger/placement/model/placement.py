@@ -146,7 +146,7 @@ class ChosenMember:
     policy: int
     """Number of the policy under which it was chosen, or chosen again."""
     scores: MemberScores | None
-    """None for PickFixed, which scores nobody."""
+    """None for PickFixed, which scores no member."""
     reason: str
 
 

@@ -171,7 +171,7 @@ class DeliveryView:
         return found[1]
 
     def changes_of(self, reference: str, snapshot: SnapshotRecord) -> dict[str, ChangedThere]:
-        """What overrides change of a snapshot, by member, as far as it was found; whoever finds more adds it."""
+        """What overrides change of a snapshot, by member, as far as it was found; callers add what they find."""
         found = self._changes.get(reference)
         if found is None or found[0] is not snapshot:
             found = self._changes[reference] = snapshot, {}

@@ -52,7 +52,7 @@ def object_of(kv: KeyValue) -> Mapping[str, Any]:
 
 
 def held(obj: Mapping[str, Any]) -> bool:
-    """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
+    """Whether a finalizer of another client keeps an object: KubeFleet's own, in manifests of its hub, do not."""
     found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
     return any(not one.startswith(KUBEFLEET_FINALIZERS) for one in found)
 
