@@ -179,7 +179,7 @@ class FleetWatch:
             known[key] = event.kv.mod_revision
         tenant = _tenant(key, prefix)
         if prefix == keys.FLEET_STATUS or (prefix in OWN_WRITES and not event.deleted):
-            return
+            return  # else each of Fleet's own writes would wake it again
         if prefix != keys.INSTANCES or self._has_fleet(tenant):
             self._want({tenant})
 

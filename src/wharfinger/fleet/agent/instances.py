@@ -194,7 +194,7 @@ class HostProbes:
         if instance is None or process is None:  # another host's
             return
         record = InstanceRecord.from_bytes(kv.value)
-        if record is None or process.pid != record.pid:
+        if record is None or process.pid != record.pid:  # registered by another process
             return
         known = self._probed.setdefault(instance, _Probed(record.pid, record.health))
         known.pid, known.health, known.draining = record.pid, record.health, record.state == "draining"
@@ -220,6 +220,7 @@ class HostProbes:
             return
         log.warning("probe_failed instance=%s failures=%d error=%r", instance, known.failures, problem)
         if known.failures >= self._most and self._runtime.find(instance) is not None:
+            # Before the kill: its end may be recorded at once, and would be a signal without a reason.
             self._exits.blame(instance, f"/livez failed {known.failures} times: {problem}")
             await self._runtime.kill(instance)
             known.failures = 0

@@ -105,6 +105,7 @@ class Processes:
         if task is None:
             task = self._starting[instance] = asyncio.create_task(self._start(instance, command))
             task.add_done_callback(lambda _: self._starting.pop(instance, None))
+        # The start goes on when its caller is cancelled, else a process could run that this runtime does not know.
         return await asyncio.shield(task)
 
     def remains(self) -> Sequence[InstanceId]:
@@ -225,8 +226,8 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,
-                pass_fds=(lock.descriptor,),
+                start_new_session=True,  # Ctrl-C in the agent's terminal ends the agent alone
+                pass_fds=(lock.descriptor,),  # the child holds the lock for life, also when this agent dies now
             )
         try:
             lock.sign(lives.life(child.pid) or lives.ProcessLife(child.pid, "ended at once"))
@@ -255,6 +256,7 @@ class Processes:
     async def _await_end(self, known: _Running) -> None:
         await known.handle.ended()
         instance = known.process.id
+        # What it has started must not outlive it: no lock names such processes, so no agent would end them.
         with suppress(OSError):  # its end is reported also when its remains cannot be removed
             known.handle.kill_session()
         code = await asyncio.to_thread(known.child.wait) if known.child is not None else None

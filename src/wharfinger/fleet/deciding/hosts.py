@@ -56,7 +56,7 @@ def lost_together(known: Sequence[KnownHost]) -> frozenset[str]:
     found: set[str] = set()
     if len(known) < FEWEST or 2 * len(gone) <= len(known):
         return frozenset()
-    for begin, _ in gone:
+    for begin, _ in gone:  # hosts that went one by one over days were not cut off together
         together = {host for moment, host in gone if begin <= moment <= begin + HOST_LOST + EPSILON}
         if 2 * len(together) > len(known):
             found |= together
@@ -110,7 +110,7 @@ class Hosts:
         place = self._places.get(slot)
 
         def order(name: str) -> tuple[bool, bool, int, int, str]:
-            own = self._own[name] - (name == place)
+            own = self._own[name] - (name == place)  # the slot's instance there goes, so it is no loss beside this one
             return name == shunned, name in self._silent, own, self._load[name], name
 
         fitting = (host.name for host in self._hosts if self._fits(host, version, leaving))

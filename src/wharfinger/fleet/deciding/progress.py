@@ -238,7 +238,7 @@ def answer(target: Target, observed: Observed, asked: Asked) -> Target:
     if request is None or request.generation != asked.generation or target.revision is None:
         return target
     memory = altered(memory, answered=desired.generation)
-    if target.chosen:
+    if target.chosen:  # this write brought a new target, and the request was meant for the one before
         return altered(target, memory=memory)
     match request.action:
         case "promote":
@@ -296,7 +296,7 @@ def judge(target: Target, view: Look, progress: RolloutProgress, proof: Proof, b
         if (memory.progress_at, memory.progress_mark) == (memory.clock, best):
             return target
         return altered(target, memory=altered(memory, progress_at=memory.clock, progress_mark=best))
-    if view.clock < expires_at(view, memory) - EPSILON or proof.due:
+    if view.clock < expires_at(view, memory) - EPSILON or proof.due:  # a soak may last longer than the deadline
         return target
     are = "is" if len(progress.left) == 1 else "are"
     why = f"no progress for {spec.progress_deadline:.0f} s; {named(progress.left[:3])} {are} not updated"

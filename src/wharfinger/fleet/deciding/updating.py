@@ -31,13 +31,14 @@ def fill(draft: Draft, target: Target) -> None:
     """Bring up what is missing, as far as the ceiling, the back-off and the hosts allow. Crashed slots go first."""
     view = draft.view
     empty = [slot for slot in range(view.spec.replicas) if not view.living(slot) and not draft.taken(slot)]
+    # A crashed slot had work, and its tenant has less capacity until it is back; a fresh slot only adds some.
     for slot in sorted(empty, key=lambda slot: (slot in view.memory.fresh, slot)):
         revision = revision_for(draft, target, slot)
         if not revision:
             draft.note(slot, "empty: no revision was ever completed, and this one is not rolled out now")
             continue
         if draft.backing_off(slot, revision):
-            draft.reserved += 1
+            draft.reserved += 1  # else the replacement of another slot takes its room, and it cannot return
             continue
         if not draft.room:
             draft.note(slot, "empty: waits for room under the ceiling")
@@ -62,6 +63,7 @@ def update(draft: Draft, target: Target, *, replacing: bool = True) -> None:
             replaceable = _settle(draft, target, slot)
             if replaceable is not None:
                 outdated.append(replaceable)
+    # Highest slots first, as a StatefulSet does: the partition keeps the lowest, and lowering it goes on from there.
     for life in sorted(outdated if replacing else (), key=lambda life: -life.slot):
         _replace(draft, target, life)
 
@@ -109,7 +111,7 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
         for life in others:
             former = not target.alike(life.revision, revision) and _may_serve(draft, life)
             if former and not draft.may_end_former(slot):
-                continue
+                continue  # the newcomers of other slots are unproven: what is known to work goes on serving
             end(draft, life, f"incarnation {kept.incarnation} is ready", assign=0 if assigned else revision)
         if not others and not assigned and not view.busy(slot):
             draft.assigns.append(Assign(slot, revision))

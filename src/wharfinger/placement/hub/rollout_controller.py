@@ -126,7 +126,7 @@ class RolloutController(Controller):
             self._glanced.discard(reference)
             self._due.setdefault(reference, "again")
         began = self._clock()
-        while self._due:
+        while self._due:  # thousands are due after a hub came or went: other tasks get their turn between them
             reference, cause = self._due.popitem()
             try:
                 self._reconcile(reference, cause)

@@ -105,6 +105,7 @@ class EtcdMember:
 
     async def take_over(self, agent: AgentRecord) -> None:
         """See `MemberStore.take_over`."""
+        # Every write compares this key's revision, so what an earlier agent still sends fails from here on.
         self._fence = await self._store.put(placement_keys.PLACED_AGENT, agent.to_bytes())
 
     async def applied(self, placement: str) -> AppliedThere:
@@ -151,9 +152,10 @@ class EtcdMember:
         ]
         if obj is None:
             operations.append(Delete(key))
-        elif obj is not seen.obj:
+        elif obj is not seen.obj:  # a new mark alone leaves the object's version: the member's controllers see nothing
             operations.append(Put(key, orjson.dumps(self._stored(about, obj, seen))))
         compares = [
+            # The record that names the object must stand: no record would lead to an object that is put without one.
             Compare(
                 placement_keys.applied(mark.placement if mark is not None else _placement(seen)), "mod", by.version
             ),
