@@ -29,9 +29,10 @@ from wharfinger.fleet.contracts.fleets import (
 from wharfinger.fleet.effects.awaiting_ready import AwaitingReady
 from wharfinger.fleet.effects.fencing import Asker
 from wharfinger.fleet.effects.grants import Draining, Granting
-from wharfinger.fleet.effects.planning import FleetReader, Planning
+from wharfinger.fleet.effects.planning import Planning
 from wharfinger.fleet.effects.recording import Recording
 from wharfinger.fleet.model.fleet import HOST_LOST
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.framework.catalog import Catalog
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK, Limits
@@ -45,16 +46,14 @@ class ControlActivities(FleetControl):
         process: ProcessParts,
         client: Client,
         *,
-        view: FleetReader,
+        view: FleetView,
         catalog: Catalog,
         cluster: str,
         lease_ttl: float,
         host_lost: float = HOST_LOST,
         limits: Limits = STOCK,
     ) -> None:
-        """`view`: a `fleet.state.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in
-        `AgentSettings`.
-        """
+        """`view`: on the same store; `lease_ttl`, `host_lost`: as in `AgentSettings`."""
         store, clock, metrics = process.store, process.clock, process.metrics
         self._planning = Planning(
             view,

@@ -71,7 +71,7 @@ class RandomHub:
         """It is started, and knows nothing."""
         self.view = HubView(self.life.clock)
         process = ProcessParts(self.life.store, METRICS, clock=self.life.clock)
-        self.controller = PlacementController(process, self.view, self, me=self.name)
+        self.controller = PlacementController(process, self.view, self.start, me=self.name)
 
     async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
         """As Temporal does: join the open run, or begin one."""

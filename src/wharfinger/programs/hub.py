@@ -89,18 +89,18 @@ class Hub:
             clock=process.clock,
             changed=lambda: None,
         )
-        starter = TemporalPlacements(client, cluster=settings.cluster)
-        self.placements = PlacementController(process, self.view, starter, me=self.name)
+        starts = TemporalPlacements(client, cluster=settings.cluster)
+        self.placements = PlacementController(process, self.view, starts.start, me=self.name)
         self.contents = ContentsView(process.clock)
         self.rollouts = RolloutController(
             process,
             self.view,
             self.contents,
-            starter,
+            starts.start_rollout,
             mine=self.placements.mine,
             sees=lambda: self._registration.registered and self.view.in_sync,
         )
-        self.update_runs = UpdateRunController(process, self.view, starter, mine=self.placements.mine)
+        self.update_runs = UpdateRunController(process, self.view, starts.start_update_run, mine=self.placements.mine)
         self._streams = HubStreams(process.store, self.view, note=self._note, rng=process.rng)
         self._contents_streams = ContentsStreams(
             process.store, self.contents, note=self.rollouts.note_contents, rng=process.rng

@@ -39,7 +39,7 @@ class ReconcilingScene(HubScene):
     def __post_init__(self) -> None:
         super().__post_init__()
         process = ProcessParts(self.store, clock=self.clock)
-        self.controller = PlacementController(process, self.view, self.starter, me="h1")
+        self.controller = PlacementController(process, self.view, self.starter.start, me="h1")
 
     async def reconciled(self) -> list[str]:
         """See and reconcile; what was started by that."""

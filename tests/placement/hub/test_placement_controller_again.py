@@ -46,7 +46,8 @@ async def exhausted(scene: ReconcilingScene) -> None:
 
 
 async def test_one_start_of_a_placement_hangs_at_a_time(scene: ReconcilingScene) -> None:
-    scene.controller._starter = starter = HangingStarter()
+    starter = HangingStarter()
+    scene.controller._start_attempt = starter.start
     for number in range(100):
         await scene.put(placement_object(f"p{number}", **pick(1)))
     for _ in range(300):
@@ -62,7 +63,8 @@ async def test_one_start_of_a_placement_hangs_at_a_time(scene: ReconcilingScene)
 
 
 async def test_the_wait_begins_when_temporal_has_answered(scene: ReconcilingScene) -> None:
-    scene.controller._starter = starter = HangingStarter()
+    starter = HangingStarter()
+    scene.controller._start_attempt = starter.start
     await scene.put(placement_object(**pick(1)))
     await scene.reconciled()
     scene.clock.advance(20)
@@ -77,7 +79,8 @@ async def test_the_wait_begins_when_temporal_has_answered(scene: ReconcilingScen
 
 
 async def test_an_edit_while_a_start_hangs_is_started_after_it(scene: ReconcilingScene) -> None:
-    scene.controller._starter = starter = HangingStarter()
+    starter = HangingStarter()
+    scene.controller._start_attempt = starter.start
     await scene.put(placement_object(**pick(1)))
     await scene.reconciled()
     await scene.put(placement_object(generation=2, **pick(2)))
@@ -90,7 +93,8 @@ async def test_an_edit_while_a_start_hangs_is_started_after_it(scene: Reconcilin
 
 
 async def test_an_attempt_asks_for_changes_only_not_for_progress(scene: ReconcilingScene) -> None:
-    scene.controller._starter = starter = HangingStarter()
+    starter = HangingStarter()
+    scene.controller._start_attempt = starter.start
     other = HubScene(store=scene.store)
     await scene.put(placement_object(**pick(1)))
     await scene.see()

@@ -61,7 +61,7 @@ class ReconcilingScene(DeliveryScene):
             ProcessParts(self.store, clock=self.clock),
             self.view,
             self.contents,
-            self.starter,
+            self.starter.start_rollout,
             mine=lambda reference: reference not in self.others,
             sees=lambda: True,
         )

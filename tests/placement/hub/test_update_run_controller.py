@@ -46,7 +46,7 @@ async def scene() -> RunScene:
 
 def controller(scene: RunScene, starter: Starter, *, mine: bool = True) -> UpdateRunController:
     process = ProcessParts(scene.store, Metrics(), clock=scene.clock, rng=random.Random(1))
-    return UpdateRunController(process, scene.view, starter, mine=lambda key: mine)
+    return UpdateRunController(process, scene.view, starter.start_update_run, mine=lambda key: mine)
 
 
 async def test_an_error_ends_the_controller_as_it_is(scene: RunScene) -> None:
@@ -54,7 +54,7 @@ async def test_an_error_ends_the_controller_as_it_is(scene: RunScene) -> None:
         raise LookupError("no ring")
 
     process = ProcessParts(scene.store, Metrics(), clock=scene.clock, rng=random.Random(1))
-    found = UpdateRunController(process, scene.view, Starter(), mine=mine)
+    found = UpdateRunController(process, scene.view, Starter().start_update_run, mine=mine)
     found.note([HubChange(P)])
     with pytest.raises(LookupError, match="no ring"):
         await found.run()

@@ -10,7 +10,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Set
 from dataclasses import replace
-from typing import Protocol
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
@@ -22,6 +21,7 @@ from wharfinger.fleet.effects.fencing import fenced
 from wharfinger.fleet.effects.writes import digest
 from wharfinger.fleet.model.fleet import HOST_LOST, FleetSpec, Observed
 from wharfinger.fleet.model.rollout import Drop, Plan, Retire, RolloutStatus, Up
+from wharfinger.fleet.state.fleets import FleetView
 from wharfinger.objects.model.texts import shortened
 from wharfinger.process.names import rollout_workflow_id
 from wharfinger.telemetry import Metrics
@@ -34,19 +34,12 @@ SUMMARY_LIMIT = 200
 """Characters of the line for the Temporal UI."""
 
 
-class FleetReader(Protocol):
-    """Reads one fleet at one revision: `state.fleets.FleetView`."""
-
-    async def observe(self, tenant: str) -> Observed:
-        """Everything of the fleet. Raises the store's errors."""
-
-
 class Planning:
     """Plans fleets."""
 
     def __init__(
         self,
-        view: FleetReader,
+        view: FleetView,
         client: Client,
         *,
         cluster: str,

@@ -21,8 +21,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from wharfinger.placement.contracts.placements import StreamRevisions
 from wharfinger.placement.deciding.filters import TOO_OLD
@@ -49,21 +48,24 @@ Stamp = tuple[int, ...]
 """Identifies the inputs with which a placement was reconciled."""
 
 
-class PlacementStarter(Protocol):
-    """Starts attempts."""
-
-    async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
-        """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
-
-
 class PlacementController(Controller):
     """Reconciles, and starts attempts, for the placements of one hub."""
 
-    def __init__(self, process: ProcessParts, view: HubView, starter: PlacementStarter, *, me: str) -> None:
-        """`me`: the hub's name."""
+    def __init__(
+        self,
+        process: ProcessParts,
+        view: HubView,
+        start: Callable[[str, StreamRevisions, str], Awaitable[None]],
+        *,
+        me: str,
+    ) -> None:
+        """`start`: starts an attempt, or joins the open run; raises `RPCError`, `TimeoutError`, `RuntimeError`.
+
+        `me`: the hub's name.
+        """
         super().__init__(process, lambda: view.in_sync)
         self._view = view
-        self._starter = starter
+        self._start_attempt = start
         self._me = me
         self._ring = Ring([me])
         self._edited: dict[str, str] = {}
@@ -284,10 +286,9 @@ class PlacementController(Controller):
         return decided[1] + APART * (1 + len(decision.chosen) // 100)
 
     async def _attempt(self, reference: str, cause: str, stamp: Stamp) -> None:
-        def start() -> Awaitable[None]:
-            return self._starter.start(reference, self._view.newest, cause)
-
-        accepted = await self._start(reference, reference, start, stamp)
+        accepted = await self._start(
+            reference, reference, lambda: self._start_attempt(reference, self._view.newest, cause), stamp
+        )
         self._look_at(reference, self._started[reference].until)
         if accepted:
             self._metrics.placement_starts.labels(cause.partition(" ")[0]).inc()

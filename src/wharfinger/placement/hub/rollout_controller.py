@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable
 
 from wharfinger.errors import StoreError
 from wharfinger.placement.contracts import placement_keys
@@ -31,13 +30,6 @@ QUIET = 7.0
 """Seconds for which the hub's stream may be silent: etcd sends a notice every 5."""
 
 
-class RolloutStarter(Protocol):
-    """Starts rollouts."""
-
-    async def start_rollout(self, reference: str, seen: StreamRevisions, cause: str) -> None:
-        """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
-
-
 class RolloutController(Controller):
     """Reconciles, and starts rollouts, for the placements of one hub."""
 
@@ -46,16 +38,19 @@ class RolloutController(Controller):
         process: ProcessParts,
         view: HubView,
         contents: ContentsView,
-        starter: RolloutStarter,
+        start: Callable[[str, StreamRevisions, str], Awaitable[None]],
         *,
         mine: Callable[[str], bool],
         sees: Callable[[], bool],
     ) -> None:
-        """`mine`: whether this hub looks after a placement; `sees`: whether it sees etcd now."""
+        """`start`: starts a rollout, or joins the open run; raises `RPCError`, `TimeoutError`, `RuntimeError`.
+
+        `mine`: whether this hub looks after a placement; `sees`: whether it sees etcd now.
+        """
         super().__init__(process, lambda: view.in_sync)
         self._view = view
         self._contents = contents
-        self._starter = starter
+        self._start_rollout = start
         self._mine = mine
         self._sees = sees
         self._store = process.store
@@ -158,7 +153,7 @@ class RolloutController(Controller):
 
     async def _roll_out(self, reference: str, cause: str) -> None:
         seen = self._view.newest
-        if await self._start(reference, reference, lambda: self._starter.start_rollout(reference, seen, cause)):
+        if await self._start(reference, reference, lambda: self._start_rollout(reference, seen, cause)):
             self._metrics.rollout_starts.labels(cause.partition(" ")[0]).inc()
         self._look_at(reference, self._started[reference].until)
 

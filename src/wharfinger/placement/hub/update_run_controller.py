@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
 
 from wharfinger.errors import StoreError
 from wharfinger.etcd.store import Compare, Delete
@@ -29,15 +28,6 @@ AT_ONCE = 50
 """Records that are removed in one transaction."""
 
 
-class UpdateRunStarter(Protocol):
-    """Starts update runs."""
-
-    async def start_update_run(
-        self, reference: str, run: str, identity: int, seen: StreamRevisions, cause: str
-    ) -> None:
-        """Start one, or join the open one. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
-
-
 class UpdateRunController(Controller):
     """Looks after the update runs of one hub's placements. A key is that of the run's object, and its identity."""
 
@@ -45,13 +35,21 @@ class UpdateRunController(Controller):
     again = 60.0
 
     def __init__(
-        self, process: ProcessParts, view: HubView, starter: UpdateRunStarter, *, mine: Callable[[str], bool]
+        self,
+        process: ProcessParts,
+        view: HubView,
+        start: Callable[[str, str, int, StreamRevisions, str], Awaitable[None]],
+        *,
+        mine: Callable[[str], bool],
     ) -> None:
-        """`mine`: whether this hub looks after a placement."""
+        """`start`: starts a run, or joins the open one; raises `RPCError`, `TimeoutError`, `RuntimeError`.
+
+        `mine`: whether this hub looks after a placement.
+        """
         super().__init__(process, lambda: view.in_sync)
         self._store = process.store
         self._view = view
-        self._starter = starter
+        self._start_update_run = start
         self._mine = mine
 
     def note(self, changes: Iterable[HubChange]) -> None:
@@ -97,7 +95,7 @@ class UpdateRunController(Controller):
         cause = f"its state is {one.run.state}"
 
         def start() -> Awaitable[None]:
-            return self._starter.start_update_run(one.reference, one.name, one.identity, self._view.newest, cause)
+            return self._start_update_run(one.reference, one.name, one.identity, self._view.newest, cause)
 
         if await self._start(key, one.name, start, about) and not same:
             self._metrics.update_run_starts.inc()

@@ -29,7 +29,7 @@ from wharfinger.placement.contracts.delivery_records import (
 )
 from wharfinger.placement.deciding import overriding
 from wharfinger.placement.deciding.enveloping import opened
-from wharfinger.placement.member.member_store import AppliedThere, MemberObject, MemberStore
+from wharfinger.placement.member.member_store import AppliedThere, EtcdMember, MemberObject
 from wharfinger.placement.model.delivery import ObjectId
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Deed:
 class WorkOnMember:
     """One work, as one agent brings it to one member. Raises the stores' errors, and `AgentFenced`."""
 
-    member: MemberStore
+    member: EtcdMember
     placement: str
     """P."""
     work: WorkRecord

@@ -1,4 +1,4 @@
-"""What an agent needs of a member to place objects there, and how another wharfinger's etcd does it.
+"""What an agent needs of a member to place objects there, by the etcd of another wharfinger.
 
 One object is one transaction: the object, its mark, and that this agent still writes for the hub. A member of another
 kind has to bring the same: objects with versions, marks, and a fence.
@@ -10,7 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -51,49 +51,8 @@ class AppliedThere:
     version: int = 0
 
 
-class MemberStore(Protocol):
-    """A member, as an agent sees it. Raises the store's errors, and `InvalidObject` for objects it cannot have."""
-
-    async def take_over(self, agent: AgentRecord) -> None:
-        """From now on this agent writes; what others still write fails."""
-
-    async def applied(self, placement: str) -> AppliedThere:
-        """What of a placement is there, or may be."""
-
-    async def placements(self) -> dict[str, AppliedRecord]:
-        """All of which something is there, or may be, with what that is."""
-
-    async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
-        """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `AgentFenced`."""
-
-    async def get(self, about: ObjectId) -> MemberObject:
-        """An object with its mark. An object that cannot be parsed is `unreadable`."""
-
-    async def write(
-        self,
-        about: ObjectId,
-        seen: MemberObject,
-        obj: Mapping[str, Any] | None,
-        mark: MarkRecord | None,
-        by: AppliedThere,
-    ) -> bool:
-        """Make object and mark these; whether they were as they were seen. None removes. Raises `AgentFenced`."""
-
-    def key(self, about: ObjectId) -> str:
-        """What `watch` calls the object."""
-
-    def watch(self, revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
-        """All changes of objects from a revision on."""
-
-    def others(self, batch: WatchBatch) -> list[Event]:
-        """The changes of a batch that this agent did not make itself, as far as its writes are answered."""
-
-    async def revision(self) -> int:
-        """The store's, now. Raises `AccessDenied` when the agent may not even read its own record."""
-
-
 class EtcdMember:
-    """Another wharfinger, by its etcd."""
+    """A member, as an agent sees it: another wharfinger, by its etcd. Every method raises the store's errors."""
 
     def __init__(self, store: Store, *, now: Callable[[], str]) -> None:
         """`now`: RFC 3339, UTC."""
@@ -104,21 +63,21 @@ class EtcdMember:
         """Revisions that this agent wrote; old ones are forgotten."""
 
     async def take_over(self, agent: AgentRecord) -> None:
-        """See `MemberStore.take_over`."""
+        """From now on this agent writes; what others still write fails."""
         # Every write compares this key's revision, so what an earlier agent still sends fails from here on.
         self._fence = await self._store.put(placement_keys.PLACED_AGENT, agent.to_bytes())
 
     async def applied(self, placement: str) -> AppliedThere:
-        """See `MemberStore.applied`."""
+        """What of a placement is there, or may be."""
         kv = (await self._store.get(placement_keys.applied(placement))).kv
         return AppliedThere(_applied(kv), kv.mod_revision) if kv is not None else AppliedThere()
 
     async def placements(self) -> dict[str, AppliedRecord]:
-        """See `MemberStore.placements`."""
+        """All of which something is there, or may be, with what that is."""
         return {placement: _applied(kv) async for (placement,), kv in placement_keys.applied.rows(self._store)}
 
     async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
-        """See `MemberStore.record`."""
+        """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `AgentFenced`."""
         key = placement_keys.applied(placement)
         write: Operation = Put(key, record.to_bytes()) if record is not None else Delete(key)
         answered = await self._txn([Compare(key, "mod", before.version)], [write])
@@ -127,7 +86,7 @@ class EtcdMember:
         return AppliedThere(record, answered) if record is not None else AppliedThere()
 
     async def get(self, about: ObjectId) -> MemberObject:
-        """See `MemberStore.get`."""
+        """An object with its mark. An object that cannot be parsed is `unreadable`."""
         key = self.key(about)
         answered = await self._store.txn([], [Get(key), Get(placement_keys.mark(key))])
         found, marked = answered.reads
@@ -145,7 +104,7 @@ class EtcdMember:
         mark: MarkRecord | None,
         by: AppliedThere,
     ) -> bool:
-        """See `MemberStore.write`."""
+        """Make object and mark these; whether they were as they were seen. None removes. Raises `AgentFenced`."""
         key = self.key(about)
         operations: list[Operation] = [
             Delete(placement_keys.mark(key)) if mark is None else Put(placement_keys.mark(key), mark.to_bytes())
@@ -165,7 +124,7 @@ class EtcdMember:
         return bool(await self._txn(compares, operations))
 
     def key(self, about: ObjectId) -> str:
-        """See `MemberStore.key`."""
+        """What `watch` calls the object. Raises `InvalidObject` for one that a member cannot have."""
         check_taken(self._store.format, about.group, about.kind)
         metadata = {"name": about.name, "namespace": about.namespace}
         found = kinds.reference({"apiVersion": about.api_version, "kind": about.kind, "metadata": metadata}, "")
@@ -174,15 +133,15 @@ class EtcdMember:
         return keys.stored(found.kind.folder, found.namespace, found.name)
 
     def watch(self, revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
-        """See `MemberStore.watch`."""
+        """All changes of objects from a revision on."""
         return self._store.watch(keys.ROOT, revision)
 
     async def revision(self) -> int:
-        """The store's, now."""
+        """The store's, now. Raises `AccessDenied` when the agent may not even read its own record."""
         return (await self._store.get(placement_keys.PLACED_AGENT)).revision
 
     def others(self, batch: WatchBatch) -> list[Event]:
-        """See `MemberStore.others`."""
+        """The changes of a batch that this agent did not make itself, as far as its writes are answered."""
         found = [event for event in batch.events if event.kv.mod_revision not in self._own]
         if len(self._own) > OWN:
             self._own = {one for one in self._own if one > batch.revision}

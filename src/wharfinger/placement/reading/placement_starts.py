@@ -1,4 +1,4 @@
-"""Starts attempts and rollouts of placements: for hubs (`PlacementStarter`, `RolloutStarter`) and for clients."""
+"""Starts attempts and rollouts of placements: for hubs and for clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TemporalPlacements:
         self._cluster = cluster
 
     async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
-        """See `PlacementStarter.start`."""
+        """Start an attempt, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
         await self._start(
             SCHEDULE_PLACEMENT,
             PlacementAttemptInput(placement=reference, seen=seen, cause=cause),
@@ -47,7 +47,7 @@ class TemporalPlacements:
         )
 
     async def start_rollout(self, reference: str, seen: StreamRevisions, cause: str) -> None:
-        """See `RolloutStarter.start_rollout`."""
+        """Start a rollout, or join the open run; raises as `start`."""
         await self._start(
             ROLL_OUT_PLACEMENT,
             RolloutInput(placement=reference, seen=seen, cause=cause),
@@ -58,7 +58,7 @@ class TemporalPlacements:
     async def start_update_run(
         self, reference: str, run: str, identity: int, seen: StreamRevisions, cause: str
     ) -> None:
-        """See `UpdateRunStarter.start_update_run`."""
+        """Start an update run, or join the open one; raises as `start`."""
         await self._start(
             STAGED_UPDATE_RUN,
             UpdateRunInput(placement=reference, run=run, identity=identity, seen=seen, cause=cause),
