@@ -7,6 +7,7 @@ import pytest
 from tests.fleet.fleet_records import NOW, Records
 from wharfinger.fleet.cli.output import history_list, history_rows, status_mapping
 from wharfinger.fleet.cli.status import status_text
+from wharfinger.fleet.reading.fleet_status import status_of
 from wharfinger.fleet.state.fleet_reading import estate_of
 
 WHO, WHY = "wharfinger.dev/changed-by", "wharfinger.dev/change-cause"
@@ -15,7 +16,7 @@ WHO, WHY = "wharfinger.dev/changed-by", "wharfinger.dev/change-cause"
 def told(records: Records) -> list[str]:
     """The lines of `fleet status`."""
     estate = estate_of(records.stored(), 100)
-    return status_text(estate, estate.fleet(records.tenant), NOW).splitlines()
+    return status_text(status_of(estate, estate.fleet(records.tenant), NOW), NOW).splitlines()
 
 
 def test_author_of_an_undo_is_shown_beside_the_author_of_the_revision() -> None:
@@ -33,7 +34,7 @@ def test_author_of_an_undo_is_shown_beside_the_author_of_the_revision() -> None:
         "why-2",
     ]
     change = {"who": "root@vm", "why": "no secret\x1b[31m"}
-    assert status_mapping(estate, picture, NOW)["lastChange"] == change
+    assert status_mapping(status_of(estate, picture, NOW))["lastChange"] == change
     assert [entry["lastChange"] for entry in history_list(picture)] == [change, None]
 
 

@@ -17,7 +17,7 @@ from wharfinger.fleet.cli.output import (
 )
 from wharfinger.fleet.cli.status import status_text
 from wharfinger.fleet.model.rollout import Condition, Running, SlotStatus
-from wharfinger.fleet.reading.fleet_status import hints, waiting
+from wharfinger.fleet.reading.fleet_status import hints, status_of, waiting
 from wharfinger.fleet.reading.fleet_summary import rollout_word
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import estate_of
@@ -111,7 +111,7 @@ def test_slots_show_every_incarnation_and_the_empty_ones() -> None:
         ("2", "-", "empty", "1", "-", "3", "CrashLoop: again in 40 s"),
         ("3", "1", "ready", "2", "host-a", "4", "not wanted any more"),
     ]
-    found = status_mapping(estate(records), picture(records), NOW)["slots"]
+    found = status_mapping(status_of(estate(records), picture(records), NOW))["slots"]
     assert [slot["crashes"] for slot in found] == [0, 0, 0, 4]
 
 
@@ -121,7 +121,7 @@ def test_configuration_problems_of_an_instance_are_noted_at_its_slot() -> None:
     records.record(keys.config_status("gold", "1", 1), told).record(keys.config_status("gold", "hand-a-1", 1), told)
 
     assert [found["NOTE"] for found in slots(records)] == ["", "log: it is too quiet"]
-    found = status_mapping(estate(records), picture(records), NOW)
+    found = status_mapping(status_of(estate(records), picture(records), NOW))
     assert [slot["problems"] for slot in found["slots"]] == [{}, {"log": "it is too quiet"}]
     assert found["waiting"] == []
     assert picture(records).unreadable == []
@@ -309,7 +309,7 @@ def test_the_whole_text_is_in_parts_and_has_no_power_over_the_terminal() -> None
     records.status(status(rollout="running", phase="waits for slot 0", conditions=(condition,)), Progressing=ago(30))
     records.grant(0).instance(0, state="starting", waiting_for="caches not synced")
 
-    text = status_text(estate(records), picture(records), NOW)
+    text = status_text(status_of(estate(records), picture(records), NOW), NOW)
 
     assert text.splitlines() == [
         "Fleet:            gold",

@@ -16,7 +16,7 @@ from wharfinger.fleet.contracts.fleet_records import HostRecord, LostHostRecord,
 from wharfinger.fleet.model.fleet import Cordon
 from wharfinger.fleet.model.rollout import Condition, SlotStatus
 from wharfinger.fleet.reading import fleet_summary
-from wharfinger.fleet.reading.fleet_status import FleetInstance, status_of
+from wharfinger.fleet.reading.fleet_status import FleetInstance, FleetStatus
 from wharfinger.fleet.reading.fleet_summary import (
     NOTHING,
     crashes,
@@ -174,15 +174,14 @@ def summary(picture: Picture) -> dict[str, Any]:
     }
 
 
-def status_mapping(estate: Estate, picture: Picture, now: datetime) -> dict[str, Any]:
+def status_mapping(found: FleetStatus) -> dict[str, Any]:
     """All that `fleet status` shows."""
-    found = status_of(estate, picture, now)
     return {
         "tenant": found.tenant,
         "generation": found.generation,
-        **summary(picture),
-        **_told(picture),
-        "lastChange": _last_change(picture),
+        **summary(found.picture),
+        **_told(found.picture),
+        "lastChange": _last_change(found.picture),
         "slots": [_instance(one) for one in found.instances],
         "waiting": list(found.waiting),
         "hints": list(found.hints),

@@ -19,8 +19,7 @@ from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import Unavailable, UsageError
 from wharfinger.fleet.cli import output as printed
 from wharfinger.fleet.cli.fleets import FleetArgument
-from wharfinger.fleet.reading import fleet_summary
-from wharfinger.fleet.reading.fleet_status import hints, look, waiting
+from wharfinger.fleet.reading.fleet_status import FleetStatus, look, status_of
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import changes, existing, read
 
@@ -60,20 +59,18 @@ async def _show(connection: ConnectionOptions, tenant: str, output: Output) -> N
     now = datetime.now(UTC)
     async with connection.store() as store:
         found = await look(store, tenant, now)
-    estate, picture = found.estate, found.picture
     if output is Output.TABLE:
-        typer.echo(status_text(estate, picture, now))
+        typer.echo(status_text(found, now))
     else:
-        show(printed.status_mapping(estate, picture, now), output)
+        show(printed.status_mapping(found), output)
 
 
-def status_text(estate: Estate, picture: Picture, now: datetime) -> str:
+def status_text(found: FleetStatus, now: datetime) -> str:
     """The whole view of a fleet, for people."""
-    parts = ["\n".join(_head(picture, now))]
-    if sentences := waiting(picture, now):
-        parts.append("\n".join(["Waits for:", *(f"  {plain(sentence)}" for sentence in sentences)]))
-    if noted := hints(estate, picture, now):
-        parts.append("\n".join(["Note:", *(f"  {plain(hint)}" for hint in noted)]))
+    picture, parts = found.picture, ["\n".join(_head(found, now))]
+    for title, sentences in (("Waits for:", found.waiting), ("Note:", found.hints)):
+        if sentences:
+            parts.append("\n".join([title, *(f"  {plain(sentence)}" for sentence in sentences)]))
     if conditions := printed.condition_rows(picture, now):
         parts.append(Columns(*printed.CONDITION_HEADINGS).render(conditions))
     if slots := printed.slot_rows(picture):  # last: a terminal may be too small for all of them
@@ -81,21 +78,18 @@ def status_text(estate: Estate, picture: Picture, now: datetime) -> str:
     return "\n\n".join(parts)
 
 
-def _head(picture: Picture, now: datetime) -> Iterator[str]:
-    yield _field("Fleet", picture.tenant)
-    ready, new = fleet_summary.ready_count(picture), fleet_summary.updated(picture)
-    old = fleet_summary.outdated(picture)
-    yield _field("Instances", f"{picture.replicas} wanted, {ready} ready, {new} updated, {old} outdated")
+def _head(found: FleetStatus, now: datetime) -> Iterator[str]:
+    picture = found.picture
+    yield _field("Fleet", found.tenant)
+    counts = f"{found.ready} ready, {found.updated} updated, {found.outdated} outdated"
+    yield _field("Instances", f"{found.replicas} wanted, {counts}")
     yield _field("Revision", _revision(picture, now))
-    if picture.last_change is not None:
-        yield _field("Changed", str(picture.last_change))
-    status = picture.status.status if picture.status is not None else None
-    rollout = fleet_summary.rollout_word(picture)
-    if status is not None and status.generation:
-        rollout += f" (generation {status.generation})"
-    yield _field("Rollout", rollout)
-    if status is not None and status.phase:
-        yield _field("Now", status.phase if picture.observed else f"{status.phase} (before the latest change)")
+    if found.last_change is not None:
+        yield _field("Changed", str(found.last_change))
+    generation = picture.status.status.generation if picture.status is not None else 0
+    yield _field("Rollout", f"{found.rollout} (generation {generation})" if generation else found.rollout)
+    if found.phase:
+        yield _field("Now", found.phase if found.observed else f"{found.phase} (before the latest change)")
     if picture.status is not None:
         yield _field("As of", f"{picture.status.time} ({age(picture.status.time, now)} ago)")
 
@@ -203,7 +197,7 @@ class _Screen:
         picture = self._estate.fleet(self.tenant)
         if not picture.exists:
             return f"there is no fleet {self.tenant} any more"
-        text = status_text(self._estate, picture, now)
+        text = status_text(status_of(self._estate, picture, now), now)
         if self._away is not None:
             text += f"\n\netcd does not answer since {self._away:%H:%M:%S} UTC: this is what it showed before"
         return text

@@ -9,6 +9,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
+from wharfinger.placement.model.placement import ChosenMember, MemberVerdict
 
 
 @configured
@@ -51,41 +52,15 @@ async def explain(
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str, cluster: str) -> dict[str, Any]:
     from wharfinger.errors import NotFound
-    from wharfinger.placement.model.placement import MemberScores
     from wharfinger.placement.reading.observe_placements import decided_again, record_of, reference_of
-
-    def scores(of: MemberScores | None) -> dict[str, int] | None:
-        return None if of is None else {"spread": of.spread, "affinity": of.affinity}
 
     reference = reference_of(name, namespace)
     async with connection.store() as store:
         record = await record_of(store, reference)
         again = await decided_again(store, reference, record)
     decision = record.decision
-    verdicts: list[dict[str, Any]] = [
-        {
-            "cluster": one.name,
-            "chosen": True,
-            "scores": scores(one.scores),
-            "plugin": "",
-            "code": "",
-            "reason": one.reason,
-            "policy": one.policy,
-        }
-        for one in decision.chosen
-    ]
-    verdicts += [
-        {
-            "cluster": one.name,
-            "chosen": False,
-            "scores": scores(one.scores),
-            "plugin": one.plugin,
-            "code": one.code,
-            "reason": one.reason,
-            "policy": decision.policy,
-        }
-        for one in decision.verdicts
-    ]
+    verdicts = [_verdict(one, one.policy) for one in decision.chosen]
+    verdicts += [_verdict(one, decision.policy) for one in decision.verdicts]
     if cluster:
         verdicts = [one for one in verdicts if one["cluster"] == cluster]
         if not verdicts:
@@ -99,4 +74,18 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, cluste
         "seen": {"members": record.seen.members, "objects": record.seen.objects, "hub": record.seen.hub},
         "workflow": record.workflow_id,
         "run": record.run_id,
+    }
+
+
+def _verdict(one: ChosenMember | MemberVerdict, policy: int) -> dict[str, Any]:
+    """What was decided about a member, and the policy by which it was."""
+    refusal = one if isinstance(one, MemberVerdict) else None
+    return {
+        "cluster": one.name,
+        "chosen": refusal is None,
+        "scores": None if one.scores is None else {"spread": one.scores.spread, "affinity": one.scores.affinity},
+        "plugin": refusal.plugin if refusal is not None else "",
+        "code": refusal.code if refusal is not None else "",
+        "reason": one.reason,
+        "policy": policy,
     }

@@ -76,6 +76,11 @@ def waits_of(
             yield _of_member(view, "removal", row, since, None)
 
 
+def planned_stage(plan: Mapping[str, Any] | None, stage: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What was planned of a stage of a run's status, where there is a plan."""
+    return next((one for one in (plan or {}).get("stages", ()) if one["stage"] == stage["stage"]), None)
+
+
 def _of_state(state: str, newest: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The wait of a run that is stopped or planned only, and who last gave it that state, where that is noted."""
     what = "it is stopped" if state == "Stop" else "it is planned only"
@@ -90,7 +95,7 @@ def _of_members(
     view: HubView, stage: Mapping[str, Any], plan: Mapping[str, Any] | None, since: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Members of a stage whose result is awaited, and what waits behind them."""
-    planned = next((one for one in (plan or {}).get("stages", ()) if one["stage"] == stage["stage"]), None)
+    planned = planned_stage(plan, stage)
     under_way = [row for row in stage["members"] if row["state"] in UNDER_WAY]
     for row in under_way:
         yield _of_member(view, stage["stage"], row, since, planned["deadlineSeconds"] if planned else None)

@@ -17,7 +17,7 @@ from wharfinger.page.follow.plain import bounded, text
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import RETRIES, RunRetryRecord
 from wharfinger.placement.page.hubs import HubReading
-from wharfinger.placement.page.run_waits import MOST_WAITS, TO_COME, UNDER_WAY, waits_of, why_silent
+from wharfinger.placement.page.run_waits import MOST_WAITS, TO_COME, UNDER_WAY, planned_stage, waits_of, why_silent
 from wharfinger.placement.reading.observe_update_runs import check_name, plan_mapping, plan_of, run_of, status_of
 from wharfinger.placement.reading.update_runs import state_changes
 from wharfinger.placement.state.hub_view import HubView
@@ -170,7 +170,7 @@ def _stage(
     view: HubView, stage: Mapping[str, Any], plan: Mapping[str, Any] | None, before: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """A stage with what was planned of it."""
-    planned = next((one for one in (plan or {}).get("stages", ()) if one["stage"] == stage["stage"]), None)
+    planned = planned_stage(plan, stage)
     told: dict[str, Any] = bounded(stage)
     told["members"] = [
         bounded(row)
@@ -268,7 +268,7 @@ def _begun(stage: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     names = [row["cluster"] for row in stage["members"]]
     if not names:
         return f"Stage {stage['stage']} starts. It has no cluster."
-    planned = next((one for one in (plan or {}).get("stages", ()) if one["stage"] == stage["stage"]), None)
+    planned = planned_stage(plan, stage)
     pace = f", {planned['maxConcurrency']} at a time" if planned is not None and len(names) > 1 else ""
     return f"Stage {stage['stage']} starts and updates {_named(names)}{pace}."
 
