@@ -6,7 +6,7 @@ reasons of its settings; a test compares them.
 
 from __future__ import annotations
 
-from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, container, labels, spread
+from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, claim, container, labels, spread
 
 NAME = "wharfinger-etcd"
 COMPONENT = "etcd"
@@ -64,85 +64,32 @@ def command(options: Manifest) -> list[str]:
 
 def etcd_objects(choices: InstallChoices) -> list[Manifest]:
     """Service, StatefulSet, PodDisruptionBudget, NetworkPolicy, and a CronJob that saves backups with its volume."""
-    selector = {"matchLabels": labels(COMPONENT)}
+    service = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,  # members have to find each other before they are ready
+        "selector": labels(COMPONENT),
+        "ports": [{"name": "client", "port": CLIENT_PORT}, {"name": "peer", "port": PEER_PORT}],
+    }
+    members = {
+        "serviceName": NAME,
+        "replicas": choices.etcd_replicas,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": labels(COMPONENT)},
+        "template": {"metadata": {"labels": labels(COMPONENT)}, "spec": _pod(choices)},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim(choices.etcd_storage)}],
+    }
+    job = {
+        "activeDeadlineSeconds": 3600,
+        "template": {"metadata": {"labels": labels(BACKUPS)}, "spec": _backup(choices)},
+    }
+    backups = {"schedule": BACKUP_SCHEDULE, "concurrencyPolicy": "Forbid", "jobTemplate": {"spec": job}}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,  # members have to find each other before they are ready
-                "selector": labels(COMPONENT),
-                "ports": [{"name": "client", "port": CLIENT_PORT}, {"name": "peer", "port": PEER_PORT}],
-            },
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "spec": {
-                "serviceName": NAME,
-                "replicas": choices.etcd_replicas,
-                "podManagementPolicy": "Parallel",
-                "selector": selector,
-                "template": {"metadata": {"labels": labels(COMPONENT)}, "spec": _pod(choices)},
-                "volumeClaimTemplates": [
-                    {
-                        "metadata": {"name": "data"},
-                        "spec": {
-                            "accessModes": ["ReadWriteOnce"],
-                            "resources": {"requests": {"storage": choices.etcd_storage}},
-                        },
-                    }
-                ],
-            },
-        },
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "spec": {"maxUnavailable": 1, "selector": selector},
-        },
-        {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "spec": {
-                "podSelector": selector,
-                "policyTypes": ["Ingress"],
-                "ingress": [
-                    {
-                        "from": [{"podSelector": {"matchLabels": labels()}}],
-                        "ports": [{"port": CLIENT_PORT}, {"port": PEER_PORT}],
-                    }
-                ],
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": choices.metadata(BACKUPS, BACKUPS),
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": choices.etcd_storage}},
-            },
-        },
-        {
-            "apiVersion": "batch/v1",
-            "kind": "CronJob",
-            "metadata": choices.metadata(BACKUPS, BACKUPS),
-            "spec": {
-                "schedule": BACKUP_SCHEDULE,
-                "concurrencyPolicy": "Forbid",
-                "jobTemplate": {
-                    "spec": {
-                        "activeDeadlineSeconds": 3600,
-                        "template": {"metadata": {"labels": labels(BACKUPS)}, "spec": _backup(choices)},
-                    }
-                },
-            },
-        },
+        choices.object("v1", "Service", NAME, COMPONENT, spec=service),
+        choices.object("apps/v1", "StatefulSet", NAME, COMPONENT, spec=members),
+        choices.disruption_budget(NAME, COMPONENT),
+        choices.network_policy(NAME, COMPONENT, CLIENT_PORT, PEER_PORT),
+        choices.object("v1", "PersistentVolumeClaim", BACKUPS, BACKUPS, spec=claim(choices.etcd_storage)),
+        choices.object("batch/v1", "CronJob", BACKUPS, BACKUPS, spec=backups),
     ]
 
 

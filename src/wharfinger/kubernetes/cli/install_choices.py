@@ -82,6 +82,29 @@ class InstallChoices:
             found["namespace"] = self.namespace
         return {**found, "labels": labels(component)}
 
+    def object(
+        self, api_version: str, kind: str, name: str, component: str = "", *, namespaced: bool = True, **parts: Any
+    ) -> Manifest:
+        """An object of the installation. `parts`: what it has beside its metadata, usually a `spec`."""
+        metadata = self.metadata(name, component, namespaced=namespaced)
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
+
+    def disruption_budget(self, name: str, component: str) -> Manifest:
+        """One pod of the component at a time may be evicted."""
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": labels(component)}}
+        return self.object("policy/v1", "PodDisruptionBudget", name, component, spec=spec)
+
+    def network_policy(self, name: str, component: str, *ports: int) -> Manifest:
+        """Only the installation's own pods reach these ports of the component."""
+        spec = {
+            "podSelector": {"matchLabels": labels(component)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"from": [{"podSelector": {"matchLabels": labels()}}], "ports": [{"port": port} for port in ports]}
+            ],
+        }
+        return self.object("networking.k8s.io/v1", "NetworkPolicy", name, component, spec=spec)
+
     def pod_spec(self, spec: Manifest, *, user: int = USER) -> Manifest:
         """A pod that another scheduler places, and that runs without any privilege."""
         return {
@@ -123,6 +146,11 @@ def spread(component: str) -> Manifest:
     term = {"labelSelector": {"matchLabels": labels(component)}, "topologyKey": "kubernetes.io/hostname"}
     rules = [{"weight": 100, "podAffinityTerm": term}]
     return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": rules}}
+
+
+def claim(storage: str) -> Manifest:
+    """The specification of a claim for a volume of this size."""
+    return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
 
 
 def variables(values: dict[str, str]) -> list[Manifest]:

@@ -38,16 +38,10 @@ def rbac_objects(choices: InstallChoices) -> list[Manifest]:
     """Account, ClusterRole, Roles, their bindings, and FlowSchemas."""
     found: list[Manifest] = []
     if not choices.user:
-        found.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": choices.metadata(NAME)})
+        found.append(choices.object("v1", "ServiceAccount", NAME))
     wanted = needs(choices)
-    found.append(
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRole",
-            "metadata": choices.metadata(NAME, namespaced=False),
-            "rules": cluster_role_rules(wanted),
-        }
-    )
+    rules = cluster_role_rules(wanted)
+    found.append(choices.object(f"{RBAC}/v1", "ClusterRole", NAME, namespaced=False, rules=rules))
     found.append(_binding(choices, "ClusterRole", ""))
     for namespace, rules in role_rules(wanted).items():
         metadata = {**choices.metadata(NAME), "namespace": namespace}
@@ -100,17 +94,13 @@ def _flow_schema(choices: InstallChoices, name: str, level: str, precedence: int
         if choices.user
         else {"kind": "ServiceAccount", "serviceAccount": {"name": NAME, "namespace": choices.namespace}}
     )
-    return {
-        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-        "kind": "FlowSchema",
-        "metadata": choices.metadata(name, namespaced=False),
-        "spec": {
-            "priorityLevelConfiguration": {"name": level},
-            "matchingPrecedence": precedence,
-            "distinguisherMethod": {"type": "ByUser"},
-            "rules": [{"subjects": [subject], "resourceRules": [rule]}],
-        },
+    spec = {
+        "priorityLevelConfiguration": {"name": level},
+        "matchingPrecedence": precedence,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [{"subjects": [subject], "resourceRules": [rule]}],
     }
+    return choices.object("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", name, namespaced=False, spec=spec)
 
 
 def configuration(choices: InstallChoices) -> Manifest:
@@ -155,7 +145,6 @@ def probes(port: int = PORT, host: str = "") -> Manifest:
 
 def scheduler_objects(choices: InstallChoices, temporal: str) -> list[Manifest]:
     """ConfigMap, Deployment and PodDisruptionBudget. `temporal`: `host:port`."""
-    selector = {"matchLabels": labels(COMPONENT)}
     scheduler = container(
         "scheduler",
         choices.image,
@@ -181,28 +170,14 @@ def scheduler_objects(choices: InstallChoices, temporal: str) -> list[Manifest]:
             ],
         }
     )
+    deployment = {
+        "replicas": choices.replicas,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}},
+        "selector": {"matchLabels": labels(COMPONENT)},
+        "template": {"metadata": {"labels": labels(COMPONENT)}, "spec": pod},
+    }
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "data": {FILE: to_yaml(configuration(choices))},
-        },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "spec": {
-                "replicas": choices.replicas,
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}},
-                "selector": selector,
-                "template": {"metadata": {"labels": labels(COMPONENT)}, "spec": pod},
-            },
-        },
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": choices.metadata(NAME, COMPONENT),
-            "spec": {"maxUnavailable": 1, "selector": selector},
-        },
+        choices.object("v1", "ConfigMap", NAME, COMPONENT, data={FILE: to_yaml(configuration(choices))}),
+        choices.object("apps/v1", "Deployment", NAME, COMPONENT, spec=deployment),
+        choices.disruption_budget(NAME, COMPONENT),
     ]

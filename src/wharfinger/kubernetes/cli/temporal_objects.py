@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, container, labels, variables
+from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, claim, container, labels, variables
 
 NAME = "wharfinger-temporal"
 DATABASE = "wharfinger-postgres"
@@ -41,24 +41,20 @@ def temporal_objects(choices: InstallChoices, scripts: Path) -> list[Manifest]:
     """Everything. `scripts`: the folder with `SCRIPTS`."""
     texts = {name: (scripts / name).read_text(encoding="utf-8") for name in SCRIPTS}
     return [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": choices.metadata(NAME, "temporal"), "data": texts},
+        choices.object("v1", "ConfigMap", NAME, "temporal", data=texts),
         _service(choices, DATABASE, "postgres", DATABASE_PORT),
         _postgres(choices),
         _service(choices, NAME, "temporal", PORT),
         _server(choices),
-        _network_policy(choices, "postgres", DATABASE_PORT),
-        _network_policy(choices, "temporal", PORT),
+        # Only the installation's own pods come in: nothing asks for a password but PostgreSQL.
+        choices.network_policy(DATABASE, "postgres", DATABASE_PORT),
+        choices.network_policy(NAME, "temporal", PORT),
     ]
 
 
 def _service(choices: InstallChoices, name: str, component: str, port: int) -> Manifest:
     ports = [{"port": port, "targetPort": port}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": choices.metadata(name, component),
-        "spec": {"selector": labels(component), "ports": ports},
-    }
+    return choices.object("v1", "Service", name, component, spec={"selector": labels(component), "ports": ports})
 
 
 def _postgres(choices: InstallChoices) -> Manifest:
@@ -101,19 +97,14 @@ def _postgres(choices: InstallChoices) -> Manifest:
         },
         user=POSTGRES_USER,
     )
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": STORAGE}}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": choices.metadata(DATABASE, "postgres"),
-        "spec": {
-            "serviceName": DATABASE,
-            "replicas": 1,
-            "selector": {"matchLabels": labels("postgres")},
-            "template": {"metadata": {"labels": labels("postgres")}, "spec": pod},
-            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
-        },
+    spec = {
+        "serviceName": DATABASE,
+        "replicas": 1,
+        "selector": {"matchLabels": labels("postgres")},
+        "template": {"metadata": {"labels": labels("postgres")}, "spec": pod},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim(STORAGE)}],
     }
+    return choices.object("apps/v1", "StatefulSet", DATABASE, "postgres", spec=spec)
 
 
 def _server(choices: InstallChoices) -> Manifest:
@@ -187,17 +178,13 @@ def _server(choices: InstallChoices) -> Manifest:
         },
         user=TEMPORAL_USER,
     )
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": choices.metadata(NAME, "temporal"),
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": labels("temporal")},
-            "template": {"metadata": {"labels": labels("temporal")}, "spec": pod},
-        },
+    spec = {
+        "replicas": 1,
+        "strategy": {"type": "Recreate"},
+        "selector": {"matchLabels": labels("temporal")},
+        "template": {"metadata": {"labels": labels("temporal")}, "spec": pod},
     }
+    return choices.object("apps/v1", "Deployment", NAME, "temporal", spec=spec)
 
 
 def _password() -> Manifest:
@@ -211,17 +198,3 @@ def _asks_postgres(**fields: int) -> Manifest:
 
 def _asks_port(**fields: int) -> Manifest:
     return {"tcpSocket": {"port": PORT}, "timeoutSeconds": 5, **fields}
-
-
-def _network_policy(choices: InstallChoices, component: str, port: int) -> Manifest:
-    """Only the installation's own pods come in: nothing asks for a password but PostgreSQL."""
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": choices.metadata(f"wharfinger-{component}", component),
-        "spec": {
-            "podSelector": {"matchLabels": labels(component)},
-            "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": {"matchLabels": labels()}}], "ports": [{"port": port}]}],
-        },
-    }
