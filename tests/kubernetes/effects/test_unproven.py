@@ -91,7 +91,7 @@ async def test_a_promise_that_was_written_over_is_not_sent(between: Between, nod
     await between.store.put(keys.promise(*POD), value_of(await forged(between, node)))
     with pytest.raises(UpstreamUnavailable, match=STAYS_AWAY):
         await between.promises.keep(POD)
-    await between.promises.unproven.clear(POD)
+    await between.promises.withdrawals.clear_unproven(POD)
     copy = await between.copy_of(keys.pod(*POD))
     assert copy is not None
     assert "nodeName" not in copy["spec"]
@@ -118,7 +118,7 @@ async def test_a_copy_that_was_changed_ends_the_promise_by_the_state_of_the_api(
     await between.store.put(keys.pod(*POD), copy_of(later, "pods"))
     with pytest.raises(UpstreamUnavailable, match=STAYS_AWAY):
         await between.promises.keep(POD)
-    await between.promises.unproven.clear(POD)
+    await between.promises.withdrawals.clear_unproven(POD)
     kv = (await between.store.get(keys.pod(*POD))).kv
     assert kv is not None
     assert kv.value == copy_of(pod, "pods")
@@ -128,5 +128,5 @@ async def test_a_promise_of_no_pod_is_removed(between: Between) -> None:
     await between.add("b")
     await between.store.put(keys.promise(*POD), value_of(Promise("uid-1", 5, "n1", ATTEMPT, "2026-03-01T12:00:00Z")))
     assert (await between.promises.keep(POD)).kind is KeptKind.GONE
-    await between.promises.unproven.clear(POD)
+    await between.promises.withdrawals.clear_unproven(POD)
     assert (await between.store.get(keys.promise(*POD))).kv is None

@@ -16,7 +16,7 @@ from wharfinger.apiserver.client import revision_of, uid_of
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
-from wharfinger.kubernetes.effects.states import ObjectState, take
+from wharfinger.kubernetes.effects.states import PODS, ObjectState, take
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts import promise_records
@@ -156,6 +156,10 @@ class Adopter:
             return KnownObject((await self._reading.read(state.key))[0])
         copy, promise = await self._reading.read(state.key, state.promise_key)
         return known_object(copy, promise)
+
+    async def read_pod(self, pod: PodKey) -> KnownObject:
+        """What etcd has of a pod and its promise. Raises `StoreError`."""
+        return await self.read(ObjectState(PODS, pod.namespace, pod.name, 0))
 
     def _reads(self, state: ObjectState) -> list[Operation]:
         """The copy, and the promise where there may be one."""

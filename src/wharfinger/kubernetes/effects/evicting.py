@@ -22,7 +22,7 @@ from wharfinger.apiserver.bodies import disruption_patch, is_other_object
 from wharfinger.apiserver.client import ApiAnswer, ApiClient, revision_of, uid_of
 from wharfinger.errors import InvalidObject, UpstreamUnavailable
 from wharfinger.kubernetes.effects.adopting import Adopter, present
-from wharfinger.kubernetes.effects.states import PODS, ObjectState
+from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import copy_of, means_the_same, state_of
 from wharfinger.objects.model.pod import Pod, PodKey
@@ -59,7 +59,7 @@ class TrueCopies:
         bound = (obj.get("spec") or {}).get("nodeName") or ""
         if bound == pod.node_name and _says(raw, obj):
             return ComparedCopy(CopyKind.TRUE, obj)
-        known = await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+        known = await self._adopter.read_pod(pod.key)
         if known.promise is None and known.copy is not None and known.copy.value == raw:
             if _revision(raw) >= revision_of(obj):
                 log.warning("copy_differs_from_api effect=copied_anew pod=%s revision=%d", pod.key, revision_of(obj))

@@ -37,7 +37,7 @@ from wharfinger.kubernetes.effects import withdrawing
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.preparing import ExpectedNodes, Preparation, VolumePreparation
-from wharfinger.kubernetes.effects.states import PODS, ObjectState
+from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.kubernetes.effects.withdrawing import Withdrawals
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.metadata import attempt_of
@@ -118,8 +118,7 @@ class Promises:
         """`binders`: the extenders that bind pods; None = none does."""
         self._upstream = upstream
         self._adopter = adopter
-        self.unproven = withdrawing.UnprovenPromises(store, upstream, adopter)
-        self._withdrawals = Withdrawals(store, upstream, adopter)
+        self.withdrawals = Withdrawals(store, upstream, adopter)
         self._preparation = VolumePreparation(store, upstream)
         self._expected = ExpectedNodes(store, upstream, adopter)
         self._right = right
@@ -140,8 +139,7 @@ class Promises:
 
         Safe to run again. Raises `StoreError`, and `UpstreamUnavailable` or `UpstreamDenied`: the promise stays.
         """
-        state = ObjectState(PODS, pod.namespace, pod.name, 0)
-        there = KnownObject(None, known) if known is not None else await self._adopter.read(state)
+        there = KnownObject(None, known) if known is not None else await self._adopter.read_pod(pod)
         binder = self._binders.of(pod) if self._binders is not None else None
         asked_for = ""
         """The node on which an extender was asked to bind the pod: such a pod does not carry our annotation."""
@@ -151,20 +149,20 @@ class Promises:
                 return self._without(pod, there, attempt, asked_for)
             attempt = attempt or promise.attempt
             if promise.withdrawn:
-                there = await self._withdrawals.fence(pod, promise)
+                there = await self.withdrawals.fence(pod, promise)
                 if self._is_refused(there, promise.told):
                     return KeptPromise(KeptKind.REFUSED, message=promise.told)
                 continue
             if not promise.ready:
                 if await self._expected.tell(pod, promise):
-                    there = await self._adopter.read(state)
+                    there = await self._adopter.read_pod(pod)
                     continue
                 found = await self._prepare(pod, promise)
                 if found is not None:
                     return KeptPromise(
                         KeptKind.NOT_READY, promise.node, found.waits_for, promise.attempt, calls=found.calls
                     )
-                there = await self._adopter.read(state)
+                there = await self._adopter.read_pod(pod)
                 continue
             if binder is not None:
                 asked_for = promise.node
@@ -172,7 +170,7 @@ class Promises:
                 if failed and binder.ignorable:
                     binder = None
                 elif failed:
-                    there = await self._withdrawals.give_up(pod, failed, told=failed)
+                    there = await self.withdrawals.give_up(pod, failed, told=failed)
                     if self._is_refused(there, failed):
                         return KeptPromise(KeptKind.FAILED, message=failed)
                 continue
@@ -182,11 +180,11 @@ class Promises:
             still = there.promise is not None and there.promise.revision == promise.revision
             if still and refused.reason != NOT_SENT:
                 told = f"the API server refuses the bind: {refused.message or refused.reason or refused.code}"
-                there = await self._withdrawals.give_up(pod, told, told=told)
+                there = await self.withdrawals.give_up(pod, told, told=told)
                 if self._is_refused(there, told):
                     return KeptPromise(KeptKind.REFUSED, message=told)
         why = f"the pod changed {TURNS} times while it was being bound"
-        there = await self._withdrawals.give_up(pod, why)  # it is placed anew, so nothing may bind it late
+        there = await self.withdrawals.give_up(pod, why)  # it is placed anew, so nothing may bind it late
         kept = self._without(pod, there, attempt, asked_for)
         return replace(kept, message=why) if kept.kind is KeptKind.CHANGED else kept
 
@@ -198,24 +196,20 @@ class Promises:
         why = found.failed or found.late(promise, seconds_since(promise.since, self._utc_now()) or 0.0)
         if not why:
             return found
-        await self._withdrawals.give_up(pod, why)
+        await self.withdrawals.give_up(pod, why)
         return None
 
     async def agree(self, pod: PodKey, promise: Promise) -> bool:
         """The plugins that the promise waits for agree: it may be sent from now on. Raises `StoreError`."""
         return await self._preparation.agree(pod, promise)
 
-    async def look(self, pod: PodKey, promise: Promise) -> KnownObject:
-        """Take in what the API has of a promised pod; what etcd has afterwards. Raises as `keep`."""
-        return await self._look(pod, promise)
-
     async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
         """Give the pod's promise up; what etcd has afterwards. Raises as `keep`."""
-        return await self._withdrawals.give_up(pod, why, told)
+        return await self.withdrawals.give_up(pod, why, told)
 
     async def promise_of(self, pod: PodKey) -> Promise | None:
         """The pod's promise as etcd has it; None when there is none. Raises `StoreError`."""
-        return (await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))).promise
+        return (await self._adopter.read_pod(pod)).promise
 
     async def may_be_sent(self, pod: PodKey, promise: Promise) -> bool:
         """Whether the promise may be sent now: it stands. Raises as `RightToBind.confirm` where nothing may be bound.
@@ -238,7 +232,7 @@ class Promises:
 
         Raises as `keep`.
         """
-        known = await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+        known = await self._adopter.read_pod(pod)
         for _ in range(TURNS):
             promise = known.promise
             if promise is None:
@@ -253,7 +247,7 @@ class Promises:
             if answer.code == BAD_REQUEST:
                 return Rehearsal(RehearsalKind.NOT_OFFERED, answer.message)
             if answer.code in {NOT_FOUND, CONFLICT}:  # an earlier try may have sent it, or its revision has moved
-                known = await self._look(pod, promise)
+                known = await self.look(pod, promise)
                 if known.promise is None or known.promise.revision != promise.revision:
                     continue
             return Rehearsal(RehearsalKind.REFUSED, answer.message or answer.reason or str(answer.code))
@@ -266,7 +260,7 @@ class Promises:
         answer = await self._sent.answer(promise, lambda: self._answer(pod, promise))
         if answer.done:
             return None, KnownObject(None, promise)
-        return answer, await self._look(pod, promise)
+        return answer, await self.look(pod, promise)
 
     async def _have_bound(self, pod: PodKey, promise: Promise, binder: Extender) -> tuple[str, KnownObject]:
         """Ask the extender: why it did not bind the pod, empty where the promise is another one or none by now.
@@ -274,14 +268,14 @@ class Promises:
         Raises `UpstreamUnavailable` where the extender has agreed and the API does not show it.
         """
         assert self._binders is not None
-        known = await self._look(pod, promise)
+        known = await self.look(pod, promise)
         if known.promise is None or known.promise.mod_revision != promise.mod_revision:
             return "", known
         async with self._several:
             if not await self.may_be_sent(pod, promise):
-                return "", await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+                return "", await self._adopter.read_pod(pod)
             failed = await self._binders.bind(binder, pod, promise)
-        known = await self._look(pod, promise)
+        known = await self.look(pod, promise)
         if known.promise is None or known.promise.revision != promise.revision:
             return "", known
         if not failed:
@@ -318,7 +312,7 @@ class Promises:
                 client.PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding", dry_run=dry_run
             )
 
-    async def _look(self, pod: PodKey, promise: Promise) -> KnownObject:
+    async def look(self, pod: PodKey, promise: Promise) -> KnownObject:
         """Read the pod and adopt what it is; a pod that is gone, or another one, ends the promise."""
         found = await self._upstream.get(client.PODS, pod.name, namespace=pod.namespace)
         if found.code == NOT_FOUND or (found.object is not None and client.uid_of(found.object) != promise.uid):
@@ -349,7 +343,7 @@ class Promises:
         """
         copy = known.copy
         if known.unproven:
-            self.unproven.warn(pod, known)
+            self.withdrawals.warn_unproven(pod, known)
             if copy is not None and _binding_in(copy)[0]:
                 raise UpstreamUnavailable(withdrawing.WHY.format(pod=pod))
         if copy is None:

@@ -24,7 +24,7 @@ from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Store
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
-from wharfinger.kubernetes.effects.states import PODS, ObjectState
+from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.promise_records import KnownObject
 from wharfinger.scheduling.model.promises import Promise
@@ -42,12 +42,14 @@ WHY = (
 
 
 class Withdrawals:
-    """Gives promises up."""
+    """Ends the promises of one worker that lead to no bind."""
 
     def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
         self._store = store
         self._upstream = upstream
         self._adopter = adopter
+        self._logged: dict[PodKey, int] = {}
+        """The mod revision of each unproven promise that was logged."""
 
     async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
         """Withdraw the pod's promise and fence it off; what etcd has of the pod then.
@@ -55,11 +57,12 @@ class Withdrawals:
         `told`: the API's refusal, where that is why. Safe to run again. Raises `StoreError` and `UpstreamError`: the
         promise stays withdrawn, its room held.
         """
+        # Marked first: where this worker ends before the fence, the next one that finds the promise fences it.
         marked = await rewrite(
             self._store, pod, lambda promise: None if promise.withdrawn else promise.given_up(why, told)
         )
         if marked.promise is None:
-            return await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+            return await self._adopter.read_pod(pod)
         return await self.fence(pod, marked.promise)
 
     async def fence(self, pod: PodKey, promise: Promise) -> KnownObject:
@@ -77,21 +80,11 @@ class Withdrawals:
             raise UpstreamUnavailable(
                 f"the API server refuses the fence of pod {pod} ({answer.code}): {answer.message or answer.reason}"
             )
+        # The answer says which came first, the fence or a bind that was on its way.
         return await self._adopter.adopt(present(PODS, answer.object))
 
-
-class UnprovenPromises:
-    """Ends the unproven promises that one worker meets."""
-
-    def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
-        self._store = store
-        self._upstream = upstream
-        self._adopter = adopter
-        self._logged: dict[PodKey, int] = {}
-        """The mod revision of each."""
-
-    def warn(self, pod: PodKey, known: KnownObject) -> None:
-        """Log it, once."""
+    def warn_unproven(self, pod: PodKey, known: KnownObject) -> None:
+        """Log an unproven promise, once."""
         if self._logged.get(pod) == known.unproven:
             return
         if len(self._logged) >= REMEMBERED:
@@ -99,16 +92,16 @@ class UnprovenPromises:
         self._logged[pod] = known.unproven
         log.warning("promise_unproven effect=not_sent pod=%s revision=%d", pod, known.unproven)
 
-    async def clear(self, pod: PodKey) -> None:
-        """Take in what the API has of the pod, which ends the promise; nothing is written in the API.
+    async def clear_unproven(self, pod: PodKey) -> None:
+        """Take in what the API has of the pod, which ends an unproven promise; nothing is written in the API.
 
         To be called once no bind that was sent before can be on its way any more. Raises `StoreError` and
         `UpstreamError`.
         """
-        known = await self._adopter.read(ObjectState(PODS, pod.namespace, pod.name, 0))
+        known = await self._adopter.read_pod(pod)
         if not known.unproven:
             return
-        self.warn(pod, known)
+        self.warn_unproven(pod, known)
         if known.copy is None:
             key, absent = keys.promise(*pod), Compare(keys.pod(*pod), "create", 0)
             await self._store.txn([Compare(key, "mod", known.unproven), absent], [Delete(key)])

@@ -158,7 +158,7 @@ class PromiseSweep:
         if (unproven := self._unproven.get(key)) is not None:
             self._unproven[key] = (unproven[0], self._clock())
         try:
-            await self._promises.unproven.clear(key)
+            await self._promises.withdrawals.clear_unproven(key)
         except (StoreError, UpstreamError) as error:
             self._say(key, str(error))
 
