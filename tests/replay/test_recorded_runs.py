@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.replay.archive.spool import READ, Spool
 from wharfinger.replay.cli.replay_output import tell
-from wharfinger.replay.histories import goes_on, read_runs, recorded_run
+from wharfinger.replay.histories import UnreadRun, goes_on, read_runs, recorded_run
 from wharfinger.replay.recorded import DecidedRun, Unit, decisions_of, units
 from wharfinger.replay.report.report import Report
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
@@ -192,26 +192,16 @@ async def test_runs_whose_record_cannot_be_read_are_told_and_not_left_out() -> N
     begun = WorkflowHistory("workflow", whole.events[:1])
     skipped = WorkflowHistory.from_json("workflow", (HISTORIES / "cohort_gone.json").read_text())
     client = Listed(whole=whole, newer=newer, damaged=damaged, taken=None, begun=begun, skipped=skipped)
-    unread: list[tuple[str, str]] = []
-    gone: list[str] = []
-    undecided: list[str] = []
 
-    found = [
-        run.run_id
-        async for run in read_runs(
-            cast("Client", client),
-            "",
-            unreadable=lambda name, why: unread.append((name.run_id, why)),
-            gone=lambda name: gone.append(name.run_id),
-            undecided=lambda name: undecided.append(name.run_id),
-        )
-    ]
+    found = [run async for run in read_runs(cast("Client", client), "")]
+    unread = {run.name.run_id: run for run in found if isinstance(run, UnreadRun)}
 
-    assert found == ["whole"]
-    assert (gone, undecided) == (["taken"], ["begun"])
-    assert dict(unread).keys() == {"newer", "damaged"}
-    assert "node: Input should be a valid string" in dict(unread)["newer"]
-    assert dict(unread)["damaged"] == "its decision is no JSON object"
+    assert [run.run_id for run in found if isinstance(run, DecidedRun)] == ["whole"]
+    assert {run_id: run.lack for run_id, run in unread.items()} == {
+        "taken": "gone", "begun": "undecided", "newer": "unreadable", "damaged": "unreadable",
+    }  # fmt: skip
+    assert "node: Input should be a valid string" in unread["newer"].why
+    assert unread["damaged"].why == "its decision is no JSON object"
 
 
 def test_an_unread_run_counts_as_one_that_cannot_be_made_again() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.enums.v1 import EventType
@@ -51,6 +51,15 @@ class RunName(NamedTuple):
     run_id: str
 
 
+class UnreadRun(NamedTuple):
+    """A run of which no decision is known."""
+
+    name: RunName
+    lack: Literal["undecided", "gone", "unreadable"]
+    """It goes on and has not decided yet; retention has taken its history; this release does not understand it."""
+    why: str = ""
+
+
 def span_query(cluster: str, since: datetime, until: datetime | None) -> str:
     """A visibility query for the runs of attempts and cohorts that began in the span."""
     began = f"StartTime >= {quoted(_text(since))}" + (f" AND StartTime < {quoted(_text(until))}" if until else "")
@@ -66,20 +75,15 @@ async def read_runs(
     memory: MemoryLimit = UNLIMITED,
     more: Iterable[RunName] = (),
     known: Callable[[RunName], bool] = lambda _name: False,
-    undecided: Callable[[RunName], None] = lambda _name: None,
-    gone: Callable[[RunName], None] = lambda _name: None,
-    unreadable: Callable[[RunName, str], None] = lambda _name, _why: None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> AsyncIterator[DecidedRun]:
-    """The runs that the query finds and that decided, in no order. Raises `ServerError`.
+) -> AsyncIterator[DecidedRun | UnreadRun]:
+    """The runs that the query finds and that decided, or may have, in no order. Raises `ServerError`.
 
-    `more`: runs beside those. Runs that are `known` are left out, unread. `undecided` is called for each run that goes
-    on and has not decided yet, `gone` for each whose history retention has taken meanwhile, `unreadable` for each that
-    decided something that this release does not understand. At a time, as many histories are fetched, or wait to be
-    taken, as there is room for under the limit of memory.
+    `more`: runs beside those. Runs that are `known` are left out, unread. At a time, as many histories are fetched, or
+    wait to be taken, as there is room for under the limit of memory.
     """
     queue: asyncio.Queue[tuple[RunName, int] | None] = asyncio.Queue(AHEAD)
-    found: asyncio.Queue[tuple[DecidedRun, int] | None] = asyncio.Queue(AHEAD)
+    found: asyncio.Queue[tuple[DecidedRun | UnreadRun, int] | None] = asyncio.Queue(AHEAD)
     room = BytesAtOnce(memory.histories)
     listed = done = 0
 
@@ -102,7 +106,7 @@ async def read_runs(
         while (named := await queue.get()) is not None:
             name, size = named
             await room.enter(size)
-            run = await _fetched(client, name, undecided, gone, unreadable)
+            run = await _fetched(client, name)
             if run is not None:
                 await found.put((run, size))
             else:
@@ -170,26 +174,19 @@ def _flat(group: BaseExceptionGroup[RPCError]) -> Iterator[RPCError]:
             yield error
 
 
-async def _fetched(
-    client: Client,
-    name: RunName,
-    undecided: Callable[[RunName], None],
-    gone: Callable[[RunName], None],
-    unreadable: Callable[[RunName, str], None],
-) -> DecidedRun | None:
+async def _fetched(client: Client, name: RunName) -> DecidedRun | UnreadRun | None:
+    """What a run decided; None for one that ended without a decision."""
     try:
         history = await client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history()
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
-            gone(name)
-            return None
+            return UnreadRun(name, "gone", "Temporal has its history no more")
         raise
     found = recorded_run(name.workflow_id, name.run_id, history.events)
     if isinstance(found, UnreadableRun):
-        unreadable(name, found.why)
-        return None
+        return UnreadRun(name, "unreadable", found.why)
     if found is None and goes_on(history.events):
-        undecided(name)
+        return UnreadRun(name, "undecided")
     return found
 
 

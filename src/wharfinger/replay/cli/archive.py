@@ -167,7 +167,7 @@ async def _followed(
 async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], settled: datetime) -> Passed:
     """`temporal`: with the cluster's name; `settled`: runs that began before are read."""
     from wharfinger.replay.archive.archiving import OVERLAP
-    from wharfinger.replay.histories import RunName, read_runs, span_query
+    from wharfinger.replay.histories import RunName, UnreadRun, read_runs, span_query
 
     until = max(out.since, out.reached.until, settled.timestamp())
     begin = max(out.since, out.reached.until - OVERLAP)
@@ -176,24 +176,23 @@ async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], 
     gone: list[RunName] = []
     unread: set[RunName] = set()
 
-    def unreadable(name: RunName, why: str) -> None:
-        unread.add(name)
-        if name not in out.unread:
-            log.warning("archive_run_unreadable workflow=%s run=%s error=%r", name.workflow_id, name.run_id, why)
+    def note(run: UnreadRun) -> None:
+        if run.lack == "undecided":
+            undecided.append(run.name)
+        elif run.lack == "gone":
+            gone.append(run.name)
+        else:
+            unread.add(run.name)
+            if run.name not in out.unread:
+                log.warning("archive_run_unreadable workflow=%s run=%s error=%r", *run.name, run.why)
 
     async def runs() -> AsyncIterator[DecidedRun]:
         client, cluster = temporal
         query = span_query(cluster, datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC))
-        async for run in read_runs(
-            client,
-            query,
-            memory=out.memory,
-            more=out.reached.undecided,
-            known=out.has,
-            undecided=undecided.append,
-            gone=gone.append,
-            unreadable=unreadable,
-        ):
+        async for run in read_runs(client, query, memory=out.memory, more=out.reached.undecided, known=out.has):
+            if isinstance(run, UnreadRun):
+                note(run)
+                continue
             first[:] = [min([*first, *(computation.revision for computation in run.computations())])]
             yield run
 

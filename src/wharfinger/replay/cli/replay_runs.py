@@ -27,7 +27,7 @@ from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange
 from wharfinger.replay.cli.replay import written
 from wharfinger.replay.facts import KeptStates, recorded_configurations
-from wharfinger.replay.histories import RunName, read_runs, span_query
+from wharfinger.replay.histories import UnreadRun, read_runs, span_query
 from wharfinger.replay.memory_limit import MemoryLimit
 from wharfinger.replay.recorded import Unit, Unreplayable
 from wharfinger.replay.report.report import ReplayTally, Report
@@ -51,34 +51,29 @@ async def replayed(
     """The report of what the servers recorded, and what else is told of it. `lives`: as a rerun."""
     began, (since, until) = time.perf_counter(), span
     spool = Spool(memory)
-    undecided: list[RunName] = []
-    unread: list[tuple[RunName, str]] = []
+    unread: list[UnreadRun] = []
     try:
         async with connection.store() as store:
             await _check_with_recorded(store, change)
             client = await open_temporal(connection)
             with progress("reading histories", 0) as advance:
                 query = span_query(connection.cluster, since, until)
-                async for run in read_runs(
-                    client,
-                    query,
-                    memory=memory,
-                    undecided=undecided.append,
-                    gone=lambda name: unread.append((name, "Temporal has its history no more")),
-                    unreadable=lambda name, why: unread.append((name, why)),
-                    progress=advance,
-                ):
-                    spool.add(run)
+                async for run in read_runs(client, query, memory=memory, progress=advance):
+                    if isinstance(run, UnreadRun):
+                        unread.append(run)
+                    else:
+                        spool.add(run)
             if not len(spool):
                 text = f"cluster {connection.cluster} has no recorded decisions of this span in Temporal"
                 typer.echo(f"{text}: give an earlier --since, another --cluster, or an --archive", err=True)
             decide = _decider(span, lives=lives)
             report, more = await decide([(store, spool.units())], spool, connection, change, connection.cluster)
+        lost = [run for run in unread if run.lack != "undecided"]
         if isinstance(report, Report):
-            for name, why in unread:
-                report.unread(f"{name.workflow_id}@{name.run_id}", why)
+            for (workflow_id, run_id), _, why in lost:
+                report.unread(f"{workflow_id}@{run_id}", why)
         told = {"cluster": connection.cluster, "gaps": [], "lost": 0} | _told(span)
-        told |= {"undecided": len(undecided), "unread": len(unread)}
+        told |= {"undecided": len(unread) - len(lost), "unread": len(lost)}
         return report, told | {"seconds": round(time.perf_counter() - began, 1)} | more
     finally:
         spool.close()
