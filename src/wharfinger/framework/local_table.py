@@ -76,7 +76,7 @@ class LocalTable:
         self.state = state
         """What the plugins noted of the class; it lives as long as the table."""
         self._filters = filters
-        self._judges = [(each.step.name, each.plugin.filter_node, each.position) for each in filters]
+        self._node_filters = [(each.step.name, each.plugin.filter_node, each.position) for each in filters]
         self._final = [score for score in scores if score.step.normalizer is None]
         self.normalized = tuple(score.step for score in scores if score.step.normalizer is not None)
         """Steps whose raw scores are to be normalised over the feasible nodes."""
@@ -160,7 +160,7 @@ class LocalTable:
         alive = self.count
         for row in rows:
             info = snapshot.rows[row]
-            status, position = self.judge(info)
+            status, position = self.first_refusal(info)
             code = 0 if status is SUCCESS else self._code(status, position)
             if code != codes[row]:
                 codes = codes.copy() if codes is self.codes else codes
@@ -173,11 +173,11 @@ class LocalTable:
         if codes is not self.codes:
             self._set_codes(codes, alive)
 
-    def judge(self, info: NodeInfo) -> tuple[Status, int]:
+    def first_refusal(self, info: NodeInfo) -> tuple[Status, int]:
         """The node's first refusal and the place of the filter that said it; success and `NOWHERE` when none does."""
         pod, state, name = self._pod, self.state, ""
         try:
-            for name, filter_node, position in self._judges:
+            for name, filter_node, position in self._node_filters:
                 status = filter_node(state, pod, info)
                 if status is not SUCCESS and not status.ok:
                     return refusal(name, status), position
@@ -301,7 +301,7 @@ class LocalPlugins:
         return known
 
     def known(self, pod: Pod, snapshot: Snapshot) -> LocalClass:
-        """The pod's class, its table in whatever state it is: enough to judge single nodes. Raises PluginError."""
+        """The pod's class, its table in whatever state it is: enough for single nodes. Raises PluginError."""
         key = self._signature(pod)
         known = self._classes.get(key)
         if known is None:

@@ -207,7 +207,7 @@ class Searcher:
             if alone:  # then nothing but the node and these pods matters, and most often neither has changed
                 pressed = known.get(name)
                 if pressed is None or pressed.stamp != info.stamp or pressed.others != others:
-                    pressed = Pressed(info.stamp, others, local.table.judge(with_pods(info, others))[0])
+                    pressed = Pressed(info.stamp, others, local.table.first_refusal(with_pods(info, others))[0])
                 local.pressed[name] = pressed
                 status = pressed.status
             else:
@@ -254,7 +254,7 @@ class Searcher:
             return said.rejection
         if said.possible is not None and info.node.name not in said.possible:
             return outside(said.restricting)
-        status, place = local.table.judge(info)
+        status, place = local.table.first_refusal(info)
         for position, step in self._others:
             if position > place:
                 break
@@ -270,10 +270,10 @@ def verify_alone(pod: Pod, search: Search, info: NodeInfo) -> Status:
     table = search.local.table
     others = nominated_before(pod, search.snapshot, info.node.name)
     if others:
-        status, _ = table.judge(with_pods(info, others))
+        status, _ = table.first_refusal(with_pods(info, others))
         if not status.ok:
             return status
-    return table.judge(info)[0]
+    return table.first_refusal(info)[0]
 
 
 def nominated_before(pod: Pod, snapshot: Snapshot, node_name: str) -> tuple[Pod, ...]:

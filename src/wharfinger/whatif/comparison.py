@@ -173,7 +173,7 @@ class _Replay:
             return ComparedPod(key, node, NodeVerdict.UNDECIDED, message=str(error))
         if decision.gated:
             return ComparedPod(key, node, NodeVerdict.UNDECIDED, message=decision.message)
-        return _judged(key, node, decision)
+        return _compared(key, node, decision)
 
 
 def compare(
@@ -202,7 +202,7 @@ def compare(
     return Comparison(tuple(found), (*replay.notes, *simulator.extenders.notes))
 
 
-def _judged(key: PodKey, node: str, decision: SimulatedDecision) -> ComparedPod:
+def _compared(key: PodKey, node: str, decision: SimulatedDecision) -> ComparedPod:
     chosen = decision.node
     if chosen == node:
         return ComparedPod(key, node, NodeVerdict.SAME, chosen)

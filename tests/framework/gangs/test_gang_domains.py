@@ -140,14 +140,12 @@ def test_points_are_those_of_kube_scheduler() -> None:
     snapshot = Snapshot.of(infos)
     codes = np.array([1, 2], dtype=np.int32)
     three = members("p1", "p2", "p3")
-    packing = Packing(snapshot, codes, 3, three, packs=True)
-    packing.take_most(3)
+    packing = Packing(snapshot, codes, 3, three, packs=True, most=3)
 
     assert packing.score(1, three[:1]) == 33 + 66
     assert packing.score(1, three) == packing.bounds(np.array([0, 3, 1]))[1] == 100 + 100
     assert packing.score(2, three[:1]) == 33 + (100 + 20) // 2
-    bare = Packing(snapshot, codes, 3, three, packs=False)
-    bare.take_most(3)
+    bare = Packing(snapshot, codes, 3, three, packs=False, most=3)
     assert (bare.score(1, three), bare.bounds(np.array([0, 3, 1])).tolist()) == (100, [0, 100, 33])
 
 

@@ -91,15 +91,20 @@ def domains_for(engine: Engine) -> Where:
     plain = {name: amount for name, amount in least.items() if name in _PLAIN}
     if _FIT not in engine.profile.at.get("filter", ()):
         plain = {}
-    room = _Room(found.codes, len(found.values), wanted.required)
-    free = room.sums(_capacity(snapshot, least))
+
+    def held(least: dict[str, int], *, empty: bool = False) -> NDArray[np.float64]:
+        """By domain: how many pods with these requests it holds at most."""
+        capacity = _capacity(snapshot, least, empty=empty)
+        return np.bincount(found.codes, weights=capacity, minlength=len(found.values)).astype(np.float64)
+
+    free = held(least)
     likes = _likes(engine, found.codes, len(free))
     # `free` may be too low, because NodeResourcesFit may ignore some of the resources. A domain that fits holds at
     # least what is required, and a bound that is too low would end the tries before a better domain.
     holds = np.clip(free, wanted.required, len(wanted.members)).astype(np.int64)
     packs = any(_FIT in engine.profile.at.get(point, ()) for point in ("filter", "score"))
-    packing = Packing(snapshot, found.codes, len(free), wanted.members, packs=packs)
-    packing.take_most(int(holds[codes].max()))
+    most = int(holds[codes].max())
+    packing = Packing(snapshot, found.codes, len(free), wanted.members, packs=packs, most=most)
     bounds = packing.bounds(holds).tolist()
 
     def suiting(code: int) -> tuple[bool, float, Sequence[str]]:
@@ -113,7 +118,7 @@ def domains_for(engine: Engine) -> Where:
         return [Domain(tuple(zip(keys, values[code], strict=True)), found.codes == code) for code in these]
 
     best_first = sorted(codes.tolist(), key=suiting)
-    fits, empty = room.suffices(_capacity(snapshot, plain)), room.suffices(_capacity(snapshot, plain, empty=True))
+    fits, empty = held(plain) >= wanted.required, held(plain, empty=True) >= wanted.required
     first = sorted(
         [code for code in best_first if fits[code]], key=lambda code: (free[code] < wanted.required, -bounds[code])
     )
@@ -142,24 +147,6 @@ def _partition(snapshot: Snapshot, keys: Sequence[str]) -> _Partition:
     codes[everywhere] = numbers.reshape(-1) + 1
     values = [tuple([str(column.values[code]) for column, code in zip(columns, row, strict=True)]) for row in combined]
     return _Partition(codes, [tuple([""] * len(columns)), *values])
-
-
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """Sums over each domain, by the code of its value."""
-
-    codes: NDArray[np.int32]
-    size: int
-    required: int
-
-    def sums(self, column: IntColumn) -> NDArray[np.float64]:
-        """What a column comes to in each domain."""
-        return np.bincount(self.codes, weights=column, minlength=self.size).astype(np.float64)
-
-    def suffices(self, capacity: IntColumn) -> NDArray[np.bool_]:
-        """Where this capacity holds as many members as are required."""
-        enough: NDArray[np.bool_] = self.sums(capacity) >= self.required
-        return enough
 
 
 def _likes(engine: Engine, codes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
@@ -225,10 +212,13 @@ class Packing:
     """Scores for all domains of one decision."""
 
     def __init__(
-        self, snapshot: Snapshot, codes: NDArray[np.int32], size: int, members: Sequence[Pod], *, packs: bool
+        self, snapshot: Snapshot, codes: NDArray[np.int32], size: int, members: Sequence[Pod], *, packs: bool, most: int
     ) -> None:
-        """`codes`: each node's domain, below `size`. `packs`: whether it counts how full a domain would be."""
-        self._most = 1
+        """`codes`: each node's domain, below `size`. `packs`: whether it counts how full a domain would be.
+
+        `most`: the number of members that counts as all points, the most that any domain can take.
+        """
+        self._most = max(1, most)
         self._resources = [
             _Resource(
                 request,
@@ -238,10 +228,6 @@ class Packing:
             )
             for name, request in (_RESOURCES.items() if packs else ())
         ]
-
-    def take_most(self, most: int) -> None:
-        """Set the number of members that counts as all points: the most that any domain can take."""
-        self._most = max(1, most)
 
     def score(self, code: int, placed: Sequence[Pod]) -> int:
         """The points of a domain with these members."""

@@ -185,8 +185,8 @@ def _chosen_by_extenders(answer: PreemptionVerdicts, pod: Pod, snapshot: Snapsho
     """
     if answer.error:
         return _refused(answer.error)
-    judged = {one.node: _still_there(one, pod, snapshot) for one in answer.candidates}
-    left = {snapshot.index[node]: victims for node, victims in judged.items() if victims is not None}
+    found = {one.node: _still_there(one, pod, snapshot) for one in answer.candidates}
+    left = {snapshot.index[node]: victims for node, victims in found.items() if victims is not None}
     if not left:
         return _refused(NO_CANDIDATE)
     row = _cheapest({row: victims.cost() for row, victims in left.items()}, pod, snapshot)

@@ -144,7 +144,7 @@ class _Taking:
         meant = self._with_name(obj) if is_kubernetes else kubernetes_object(obj)
         ref = found.inventory.put(meant, applied=True)
         if is_kubernetes:
-            self._judge(one, str(ref))
+            self._check(one, str(ref))
         if ref in found.given:
             self._again.setdefault(str(ref), [found.sources[ref]]).append(one.source)
         found.given[ref] = meant
@@ -160,7 +160,7 @@ class _Taking:
         taken = {ref.name for ref, _ in self._found.inventory.of_kind(obj["kind"])}
         return {**obj, "metadata": {**obj["metadata"], "name": generated(stem, taken)}}
 
-    def _judge(self, one: GivenObject, title: str) -> None:
+    def _check(self, one: GivenObject, title: str) -> None:
         """Find unknown and duplicate fields, and what an API server would refuse."""
         from wharfinger.objects.documents import unknown
         from wharfinger.objects.documents.checks.objects import problems_of, was_taken
