@@ -108,6 +108,7 @@ class ScheduleCohort(GroupRun):
             ),
             start_to_close_timeout=self._group.commit_timeout,
             schedule_to_close_timeout=None if whole else COHORT_COMMIT_DEADLINE,
+            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=seats_line(placed) + (" in one transaction" if whole else ""),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scheduling.contracts.test_lone import PLACED, seat
+from tests.scheduling.contracts.test_group_payloads import PLACED, seat
 from wharfinger.objects.model.texts import listed, within
 from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, BoundPod, PlacedMany
 from wharfinger.scheduling.contracts.group_lines import DETAILS, LINE, details, seats_line, title, waiting_line

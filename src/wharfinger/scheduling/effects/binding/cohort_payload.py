@@ -167,6 +167,8 @@ class CohortPayload:
             sum(map(size, seat.others)) + sum(map(size, seat.plugins)) + _PER_NAME * len((*seat.others, *seat.plugins))
         )
         self._to_come -= 1
+        # The names of pods that are still to be decided go before the scores of this one: without room for its name, a
+        # pod is not decided at all.
         if self._decisions.left - fixed - told < LEAST + PLAIN * self._to_come:
             seat, told = seat.model_copy(update={"plugins": {}, "others": {}}), 0
         self._decisions.left -= fixed + told

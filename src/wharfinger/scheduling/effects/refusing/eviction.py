@@ -9,11 +9,8 @@
 Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
 still be pending and nominated to the node; and its attempt record, which must be the one that names the victims. So
 no pod is evicted for a preemptor that was deleted or bound, decided otherwise, or lost its nomination to a more
-important pod. The activity may run again: it skips the victims that have left already. Where a Kubernetes API is the
-store, preemptor and victim are compared with what the API has, because a copy alone proves nothing.
-
-First, less important pods lose their nomination to the node. Where a Kubernetes API is the store, the API clears it,
-and the copy follows: a copy that alone was changed would get the nomination back with the next state of the pod.
+important pod. The activity may run again: it skips the victims that have left already. First, less
+important pods lose their nomination to the node.
 """
 
 from __future__ import annotations
@@ -122,6 +119,7 @@ class Evictions:
         saga = Saga(request, reference, found, revision=found.read_at)
         try:
             self._check_nomination(saga)
+            # Any client may have changed a copy in etcd, so a copy alone is no reason to delete pods in the API.
             if self._upstream is not None and not await self._upstream.evictions.may_preempt(found.pod, found.raw):
                 return saga.lapsed()
             node = await self._store.get(keys.node(request.node))
@@ -337,6 +335,7 @@ class Evictions:
         found = await upstream.evictions.copies.compare(other, kv.value)
         if found.kind is CopyKind.OTHER:
             return await self._after(saga, kv, done=False)
+        # The API clears it: a copy that alone was changed would get it back with the next state of the pod.
         refused = await upstream.teller.clear_nomination(other, kv.value) if found.kind is CopyKind.TRUE else ""
         if refused is None:  # the API has a newer state than the copy, which follows
             return await self._after(saga, kv, done=True)

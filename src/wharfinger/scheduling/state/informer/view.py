@@ -169,6 +169,7 @@ class View:
         self._check_promise(key, changes)
         old = self.cache.pods.get(key)
         if observed.invalid and old and old.bound and old.create_revision == observed.kv.create_revision:
+            # It still runs there: counted nowhere, its room would be given to another pod.
             log.warning("bound_pod_unreadable effect=counts_as_last_seen pod=%s node=%s", key, old.node_name)
             return
         new = observed.value

@@ -192,7 +192,7 @@ class Window:
             return False
         if not self._began:
             return True
-        if self._probe in self._began:
+        if self._probe in self._began:  # it shows first whether Temporal accepts starts again
             return False
         # A flood: several full groups at once.
         return (ready >= self._most_pods and not self._probing) or len(self.overdue(now)) == len(self)
@@ -212,6 +212,7 @@ class Window:
         return max(self._began.values()) + self._patience()
 
     def _patience(self) -> float:
+        # Slow groups raise it, so that a busy Temporal is not flooded; beyond the time-out no worker has the group.
         return min(2 * max(self._took, default=self._task_timeout), self._task_timeout)
 
 

@@ -314,6 +314,7 @@ class SchedulingQueue(QueueParts):
         if newer:
             entry.refused_at = self._clock()
             decided = refusal is not None and refusal.reason != SCHEDULER_ERROR
+            # A decision of its own shows that its cohorts did not fail by this pod. Set apart twice, it stays alone.
             entry.alone = entry.alone and not (decided and entry.set_apart == 1)
         entry.refusal, entry.gate = refusal, gate
         if gate or entry.part is Part.GATED:
