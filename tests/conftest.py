@@ -90,8 +90,8 @@ _SHARED = {
 The last one is the API server of tests/apiserver/conftest.py, which files of several folders use. All files of a tree
 run in one process: a tree costs as much processor time as many of the tests on it, and would be started in each
 process."""
-_LAST = "test_fleets_under_faults.py"
-"""Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
+_LAST = ("test_fleets_under_faults.py", "test_worker_lives.py")
+"""Their tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
 _CALM = ("placement/deciding", "properties")
 """Folders of tests that compute, and neither wait nor look at the clock. One process, which yields to all others, does
 nothing else: it takes what the others leave while they wait, so it makes none of their servers late."""
@@ -138,7 +138,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         within = path.parent.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""
         heavy = _HEAVY.index(within) if within in _HEAVY else len(_HEAVY)
         tree = trees.index(_tree_of(path)) if within == "integration" else len(trees)
-        return path.name == _LAST, heavy, tree, path.name == _HEAVIEST, -sizes[path]
+        return path.name in _LAST, heavy, tree, path.name == _HEAVIEST, -sizes[path]
 
     items.sort(key=lambda item: turn(item.path))
     for item in items:
