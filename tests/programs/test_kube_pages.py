@@ -1,4 +1,4 @@
-"""Who reviews callers of kube-scheduler's pages."""
+"""Who reviews callers of kube-scheduler's pages, and whose client certificates count."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 from tests.apiserver.kubeconfigs import KubeconfigFolder, kubeconfig_folder
 from tests.apiserver.scripted_server import bind, ok, scripted_server
+from tests.serving.serving import Reviews
 from wharfinger.apiserver.client import TOKEN_REVIEWS
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.kubernetes.loops.connecting import open_api_server
-from wharfinger.programs.kube_pages import KubePages
+from wharfinger.programs.kube_pages import KubePages, client_authorities
 from wharfinger.settings import KubernetesSettings
 
 
@@ -46,3 +47,19 @@ async def test_reviews_take_none_of_the_schedulers_rate(tmp_path: Path, own: boo
             await reviewer.close()
     shown = {one.headers["Authorization"] for one in server.heard}
     assert shown == {"Bearer scheduler", f"Bearer {'reviewer' if own else 'scheduler'}"}
+
+
+async def test_authorities_are_those_of_the_config_map() -> None:
+    cluster = Reviews()
+    cluster.published = {"client-ca-file": "PEM", "requestheader-client-ca-file": "other"}
+
+    assert await client_authorities(cluster.upstream) == "PEM"
+
+
+async def test_without_the_config_map_there_are_none(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Reviews()
+    assert await client_authorities(cluster.upstream) == ""
+    cluster.away = True
+    assert await client_authorities(cluster.upstream) == ""
+
+    assert caplog.text.count("client_authorities_unknown") == 2

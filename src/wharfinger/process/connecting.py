@@ -186,7 +186,7 @@ class Reachability:
         *,
         patience: float,
         clock: Callable[[], float],
-        changed: Callable[[], None],
+        changed: Callable[[], None] = lambda: None,
         every: float = EVERY,
     ) -> None:
         """`changed` is called when `reachable` changes."""

@@ -124,7 +124,6 @@ class Agent:
             client.service_client.check_health,
             patience=settings.lease.temporal_unreachable,
             clock=clock,
-            changed=lambda: None,
         )
         hosting = HostActivities(store, runtime, self._exits, settings, environ=environ)
         self._watch = FleetWatch(

@@ -87,7 +87,6 @@ class Hub:
             client.service_client.check_health,
             patience=settings.lease.temporal_unreachable,
             clock=process.clock,
-            changed=lambda: None,
         )
         starts = TemporalPlacements(client, cluster=settings.cluster)
         self.placements = PlacementController(process, self.view, starts.start, me=self.name)

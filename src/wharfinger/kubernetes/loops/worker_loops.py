@@ -1,5 +1,7 @@
 """The loops of a worker whose pods are a Kubernetes API's: the importer, the sweep of promises, and when to pause.
 
+`KubernetesParts` puts them together, and with them what activities need: senders of promises, refusals and evictions.
+
 Nothing is placed while the copies may be old (no sign of the importer for ten seconds) or while this installation may
 not bind. Shards and lease are kept: a pause is no reason to hand pods over.
 """

@@ -174,18 +174,16 @@ class SchedulingLoops:
 class Upkeep:
     """A timer over the cache."""
 
-    def __init__(self, cache: Cache, metrics: Metrics, *, every: float = UPKEEP_EVERY) -> None:
-        """`every`: seconds."""
+    def __init__(self, cache: Cache, metrics: Metrics) -> None:
         self._cache = cache
         self._metrics = metrics
-        self._every = every
         self._revision = 0
         self._over: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(UPKEEP_EVERY)
             try:
                 self.look()
             except Exception:  # one failing look must not end the timer

@@ -78,8 +78,7 @@ async def decide_again(
         many=many,
         others=others,
         limits=limits,
-        verdicts=said.verdicts,
-        preemption=said.preemption,
+        answers=said,
     )
     return await asyncio.to_thread(deciding) if apart else deciding()
 

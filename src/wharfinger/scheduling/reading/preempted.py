@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError
 
 from wharfinger.errors import Compacted, InvalidObject, ServerError
@@ -29,8 +28,9 @@ from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, quoted
+from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, quoted
 from wharfinger.process.records import AttemptRecord
+from wharfinger.scheduling.effects.starts import POD_KEY
 from wharfinger.scheduling.reading.attempts import decoded
 from wharfinger.scheduling.reading.history import Attempt
 
@@ -38,7 +38,6 @@ MOST_RECORDS = 500
 """Records that are looked at for a victim."""
 LATER_RUNS, LATER_PODS = 100, 12
 """Runs that bound a pod to the node later, and pods of these whose attempts are read."""
-POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 RECORD, POD, HISTORY, TEMPORAL = "record", "pod", "history", "temporal"
 _FOR = re.compile(r"preempting to accommodate a higher priority \w+ ([a-z0-9-]{1,63})/([a-z0-9.-]{1,253})")
 

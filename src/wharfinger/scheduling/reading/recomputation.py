@@ -15,7 +15,6 @@ from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference, owned
 from wharfinger.framework.search import Domain, domain, terms_of
@@ -37,6 +36,8 @@ from wharfinger.scheduling.reading.comparing import DecisionSaid, said_alone
 from wharfinger.scheduling.reading.remaking import Remade, Remaking, part_of
 from wharfinger.scheduling.state.cache.cache import Cache
 
+NOT_ASKED = Answers()
+"""No extender took part."""
 _SURROUNDINGS = {
     kind.name: keys.FOLLOWED[keys.stored_prefix(kind.folder)] for kind in KINDS if kind.name in SURROUNDING_KINDS
 }
@@ -171,14 +172,13 @@ def recompute(
     many: PlacedMany | None = None,
     others: Mapping[str, Profile] = MappingProxyType({}),
     limits: Limits = STOCK,
-    verdicts: ExtenderVerdicts | None = None,
-    preemption: PreemptionVerdicts | None = None,
+    answers: Answers = NOT_ASKED,
 ) -> Recomputation:
     """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`.
 
     `many`: the whole decision, where the pod was decided with others; `others`: profiles of the same configuration;
-    `limits`: of etcd's transactions, by which gangs are refused.
-    `verdicts` and `preemption`: what extenders were recorded to say; no extender is called.
+    `limits`: of etcd's transactions, by which gangs are refused; `answers`: what extenders were recorded to say.
+    No extender is called.
     """
     computation = outcome.computation
     cache = _cache(state)
@@ -194,19 +194,20 @@ def recompute(
             start=computation.start,
             preference=_preference(snapshot, computation),
             domain=_domain(snapshot, computation),
-            verdicts=verdicts,
-            preemption=preemption,
+            verdicts=answers.verdicts,
+            preemption=answers.preemption,
         )
 
-    remade = _remade(remaking, outcome, many, Answers(verdicts, preemption), evaluate)
+    remade = _remade(remaking, outcome, many, answers, evaluate)
     compared, evaluation = remade.compared, remade.evaluation
     notes = list(_notes(outcome, evaluation, many))
     if compared is None and evaluation is None:
         evaluation = evaluate()
     elif evaluation is None and compared is not None:
         notes.append(f"{', '.join(compared.again.rejectors)} held the pod back before any node was looked at")
-    extenders = tuple(one.extender for one in verdicts.verdicts) if verdicts is not None else ()
-    scoring = tuple(one.extender for one in verdicts.verdicts if one.scores) if verdicts is not None else ()
+    said = answers.verdicts.verdicts if answers.verdicts is not None else ()
+    extenders = tuple(one.extender for one in said)
+    scoring = tuple(one.extender for one in said if one.scores)
     asked = evaluation is not None
     return Recomputation(
         pod=key,

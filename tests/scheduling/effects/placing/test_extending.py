@@ -125,7 +125,7 @@ async def test_the_decision_is_made_again_from_the_recorded_answers(world: World
     assert isinstance(placed, Placed)
 
     past = await read_past(hand.store, placed.computation.revision)
-    again = recompute(past, PodKey("default", "web"), placed, attempts.profile, verdicts=answered(answers).verdicts)
+    again = recompute(past, PodKey("default", "web"), placed, attempts.profile, answers=answered(answers))
     assert again.same
     assert again.filters[-1] == URL
     assert {one.node: dict(one.refusals) for one in again.nodes} == {"a": {URL: ("no licence",)}, "b": {}}

@@ -1,4 +1,4 @@
-"""Descriptors of processes, by Python's own calls and by libc where Python was built without them."""
+"""Descriptors of processes, by Python's own calls and by libc; a process that ends with another one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.patience import patient
+from wharfinger.dev.supervisor import clean_environment
 from wharfinger.process.children import lives
 from wharfinger.process.children.lives import Handle
 
@@ -82,3 +84,38 @@ def test_without_a_descriptor_the_life_of_a_process_is_compared(
 
     assert sleeper.wait(patient(20)) == -signal.SIGTERM
     handle.signal(signal.SIGTERM)
+
+
+PROGRAM = """
+import sys, time
+from wharfinger.process.children.lives import end_with
+end_with(int(sys.argv[1]))
+print("on", flush=True)
+time.sleep(600)
+"""
+
+
+def follower(pid: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(pid)], stdout=subprocess.PIPE, text=True, env=clean_environment()
+    )
+
+
+def test_it_is_killed_when_the_other_has_ended_and_not_before() -> None:
+    other = subprocess.Popen(["sleep", "600"])
+    process = follower(other.pid)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "on\n"
+    assert process.poll() is None
+
+    other.kill()
+    other.wait()
+
+    assert process.wait(patient(20)) == -signal.SIGKILL
+
+
+def test_it_does_not_begin_when_the_other_is_gone() -> None:
+    other = subprocess.Popen(["true"])
+    other.wait()
+
+    assert follower(other.pid).wait(patient(30)) == -signal.SIGKILL
