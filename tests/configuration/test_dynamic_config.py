@@ -14,8 +14,7 @@ from tests.clock import Clock
 from tests.patience import patient
 from tests.scheduling.stage import Stage, pod_bytes
 from wharfinger.configuration import trials
-from wharfinger.configuration.following import DynamicConfig
-from wharfinger.configuration.kinds import ProfileKind
+from wharfinger.configuration.following import DynamicConfig, ProfileKind
 from wharfinger.configuration.last_good import LastGoodFiles
 from wharfinger.configuration.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable

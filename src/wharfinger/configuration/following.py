@@ -1,6 +1,7 @@
 """Follows the dynamic configuration: takes values in while the worker runs, and never one that is wrong.
 
-Kinds are independent: each has a `Follower` of its own (`configuration.trials`), which tries its values and falls back
+Each kind says what a value does to a worker that runs: how it is understood, and taken in at once. Kinds are
+independent: each has a `Follower` of its own (`configuration.trials`), which tries its values and falls back
 to the last good one, and waits for no other; here the watch is handed on to them, and what they say is put together.
 Which values there are stands in `framework.config.dynamic`.
 """
@@ -9,14 +10,146 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
 from wharfinger.configuration.last_good import Forgetful, LastGood
-from wharfinger.configuration.trials import DynamicKind, Follower
-from wharfinger.framework.config.dynamic import DEFAULT, targets
+from wharfinger.configuration.trials import Commit, DynamicKind, Follower
+from wharfinger.etcd.store import Store
+from wharfinger.framework.config.dynamic import (
+    DEFAULT,
+    CohortValue,
+    LogValue,
+    ProfileValue,
+    QueueValue,
+    check_backoff,
+    cohort_settings,
+    read_value,
+    targets,
+)
+from wharfinger.framework.profile import InForce, Profile
+from wharfinger.process.installation import keep_profiles
 from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.settings import DispatchSettings
 from wharfinger.telemetry import Metrics
+
+
+class Made(Protocol):
+    """A configuration, and what it makes."""
+
+    @property
+    def profiles(self) -> Mapping[str, Profile]:
+        """By scheduler name."""
+
+
+M = TypeVar("M", bound=Made)
+
+_COHORT_FIELDS = ("cohorts", "cohort_most", "cohorts_in_flight", "parked_chains")
+
+
+class ProfileKind(Generic[M]):
+    """Weights and plugin arguments.
+
+    The new configuration lies in etcd under its digest before anything is decided by it.
+    """
+
+    name = ProfileValue.kind
+
+    def __init__(
+        self,
+        profiles: InForce,
+        started: M,
+        *,
+        store: Store,
+        overlay: Callable[[ProfileValue, M], M],
+        said_at_start: bool,
+        changed: Callable[[bool], None],
+    ) -> None:
+        """`started`: what the worker was started with. `overlay` lays a value over that, with the plugins of what runs
+        where they stay the same, or raises InvalidConfiguration. `changed` is called after plugins with other
+        arguments decide, and told whether one of them is a gate. Weights alone let no pod fit that did not.
+        """
+        self.said_at_start = said_at_start
+        self._started, self._running = started, started
+        self._profiles = profiles
+        self._store = store
+        self._overlay = overlay
+        self._changed = changed
+
+    async def prepare(self, value: Any) -> Commit:
+        """See `DynamicKind.prepare`."""
+        made = self._started if value is None else self._overlay(read_value(ProfileValue, value), self._running)
+        await keep_profiles(self._store, made.profiles.values())
+
+        def commit() -> None:
+            before = {id(plugin) for profile in self._profiles.values() for plugin in profile.plugins}
+            self._profiles.replace(made.profiles)
+            self._running = made
+            fresh = [
+                (plugin.name, profile)
+                for profile in made.profiles.values()
+                for plugin in profile.plugins
+                if id(plugin) not in before
+            ]
+            if fresh:
+                self._changed(any(name in profile.at.get("preEnqueue", ()) for name, profile in fresh))
+
+        return commit
+
+
+class QueueKind:
+    """Back-off of the attempts that are started from now on."""
+
+    name = QueueValue.kind
+
+    def __init__(
+        self, initial: float, longest: float, *, back_off: Callable[[float, float], None], said_at_start: bool
+    ) -> None:
+        """Seconds as the worker was started; `back_off` takes in others."""
+        self.said_at_start = said_at_start
+        self._start = initial, longest
+        self._back_off = back_off
+
+    async def prepare(self, value: Any) -> Commit:
+        """See `DynamicKind.prepare`."""
+        first, most = self._start if value is None else check_backoff(read_value(QueueValue, value), *self._start)
+        return lambda: self._back_off(first, most)
+
+
+class CohortKind:
+    """When pods are placed together."""
+
+    name = CohortValue.kind
+
+    def __init__(self, settings: DispatchSettings, *, dispatch: Callable[[DispatchSettings], None]) -> None:
+        """`settings` as the worker was started; `dispatch` takes in others."""
+        usual = DispatchSettings()
+        self.said_at_start = any(getattr(settings, name) != getattr(usual, name) for name in _COHORT_FIELDS)
+        self._start = settings
+        self._dispatch = dispatch
+
+    async def prepare(self, value: Any) -> Commit:
+        """See `DynamicKind.prepare`."""
+        settings = self._start if value is None else cohort_settings(read_value(CohortValue, value), self._start)
+        return lambda: self._dispatch(settings)
+
+
+class LogKind:
+    """How much is said."""
+
+    name = LogValue.kind
+
+    def __init__(self, level: str, *, set_level: Callable[[str], None], said_at_start: bool) -> None:
+        self.said_at_start = said_at_start
+        self._start = level
+        self._set_level = set_level
+
+    async def prepare(self, value: Any) -> Commit:
+        """See `DynamicKind.prepare`."""
+        level = self._start if value is None else read_value(LogValue, value).level
+        return lambda: self._set_level(level)
+
 
 FIRST = 10.0
 """Seconds for which going on duty waits for the values there are; then the worker begins as it was started."""

@@ -12,7 +12,7 @@
 Understanding a value is part of its trial, for that makes plugins, whose code may end or hang the process. What runs
 is changed by a value that was understood as a whole, or not at all; a value that was refused is not looked at again
 until it is written again. What is remembered over restarts stands in `configuration.last_good`, what a kind does in
-`configuration.kinds`; `configuration.following` has a follower for each.
+`configuration.following`, which has a follower for each.
 """
 
 from __future__ import annotations

@@ -39,34 +39,6 @@ SPOKEN_VERSION = "3.6.0"
 NAMED_CERTIFICATE = b"CommonName of client sending a request against gateway"
 """etcd says so, as plain text: a name would be taken for the user's in every other interface of it."""
 JSON = {"Content-Type": "application/json"}
-PATHS = {
-    Method.RANGE: "/kv/range",
-    Method.PUT: "/kv/put",
-    Method.DELETE: "/kv/deleterange",
-    Method.TXN: "/kv/txn",
-    Method.WATCH: "/watch",
-    Method.GRANT: "/lease/grant",
-    Method.REVOKE: "/lease/revoke",
-    Method.KEEP_ALIVE: "/lease/keepalive",
-    Method.AUTHENTICATE: "/auth/authenticate",
-    Method.AUTH_STATUS: "/auth/status",
-    Method.AUTH_ENABLE: "/auth/enable",
-    Method.AUTH_DISABLE: "/auth/disable",
-    Method.USER_LIST: "/auth/user/list",
-    Method.USER_GET: "/auth/user/get",
-    Method.USER_ADD: "/auth/user/add",
-    Method.USER_DELETE: "/auth/user/delete",
-    Method.USER_PASSWORD: "/auth/user/changepw",
-    Method.USER_GRANT: "/auth/user/grant",
-    Method.USER_REVOKE: "/auth/user/revoke",
-    Method.ROLE_LIST: "/auth/role/list",
-    Method.ROLE_GET: "/auth/role/get",
-    Method.ROLE_ADD: "/auth/role/add",
-    Method.ROLE_DELETE: "/auth/role/delete",
-    Method.ROLE_GRANT: "/auth/role/grant",
-    Method.ROLE_REVOKE: "/auth/role/revoke",
-    Method.SNAPSHOT: "/maintenance/snapshot",
-}
 
 
 class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
@@ -130,7 +102,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
         timeout = self._attempt if seconds == self._settings.attempt_timeout else self._timeout(seconds)
         try:
             call = self.call_rpc(
-                PATHS[method], encoded(request), raw=True, timeout=timeout, headers=dict(JSON),
+                method.value, encoded(request), raw=True, timeout=timeout, headers=dict(JSON),
                 allow_redirects=False,
             )  # fmt: skip
             async with call as response:
@@ -151,7 +123,7 @@ class JsonGateway(AioClient):  # type: ignore[misc]  # the package has no types
         try:
             # etcd sends the headers with the first message
             response: aiohttp.ClientResponse = await self.call_rpc(
-                PATHS[method], encoded(request), raw=True, timeout=timeout, headers=headers, allow_redirects=False
+                method.value, encoded(request), raw=True, timeout=timeout, headers=headers, allow_redirects=False
             )
             try:
                 await self._raise_for_status(response)

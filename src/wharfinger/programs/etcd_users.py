@@ -88,8 +88,8 @@ async def enable(settings: EtcdSettings, users: Sequence[EtcdUser], *, only: boo
         for user in users:
             await _make_user(etcd, user, there=user.name in present, verified=was_on)
         if only and not was_on:
-            await _remove(etcd, Method.USER_DELETE, "name", present - {user.name for user in users})
-            await _remove(etcd, Method.ROLE_DELETE, "role", there - set(roles))
+            await _remove(etcd, Method.USER_DELETE, "user", "name", present - {user.name for user in users})
+            await _remove(etcd, Method.ROLE_DELETE, "role", "role", there - set(roles))
         if not was_on:
             await _ask(etcd, Method.AUTH_ENABLE)
     return not was_on
@@ -152,9 +152,9 @@ async def _opens(etcd: Connection, user: EtcdUser) -> bool:
     return True
 
 
-async def _remove(etcd: Connection, method: Method, field: str, names: Iterable[str]) -> None:
+async def _remove(etcd: Connection, method: Method, what: str, field: str, names: Iterable[str]) -> None:
     for name in sorted(names):
-        log.warning("etcd_unknown_removed what=%r name=%r", method.value, name)
+        log.warning("etcd_unknown_removed what=%r name=%r", f"delete {what}", name)
         await _ask(etcd, method, **{field: name})
 
 

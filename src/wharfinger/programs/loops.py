@@ -11,8 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from wharfinger.configuration.following import DynamicConfig
-from wharfinger.configuration.kinds import CohortKind
+from wharfinger.configuration.following import CohortKind, DynamicConfig
 from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
 from wharfinger.kubernetes.loops.worker_loops import MakeKubernetesLoops

@@ -12,7 +12,7 @@ from temporalio.client import Client
 
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.configuration.kinds import LogKind, ProfileKind, QueueKind
+from wharfinger.configuration.following import LogKind, ProfileKind, QueueKind
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.extender_fields import binding
 from wharfinger.framework.config.file_fields import SchedulerConfiguration

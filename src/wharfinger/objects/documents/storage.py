@@ -54,11 +54,20 @@ _INT32 = 2**31 - 1
 
 def storage_object(given: object, kind: str, default_namespace: str) -> StorageObject:
     """Read an object of one of the `KINDS`; raises `InvalidObject`."""
+    group, _, reader = _KINDS[kind]
+    obj = checked(given, kind, group, f"{'storage/v1' if '/' in group else 'core/v1'}.{kind}")
+    return reader(obj, mapping(obj, "metadata"), default_namespace)
+
+
+def checked(given: object, kind: str, version: str, shape: str) -> Mapping[str, Any]:
+    """An object of this kind and version, whose fields have the spelling and the types of a shape of `SHAPES`.
+
+    Raises `InvalidObject`.
+    """
     obj = checked_object(given)
-    group = GROUPS[kind]
-    check_kind(obj, kind, group)
-    SHAPES[f"{'storage/v1' if '/' in group else 'core/v1'}.{kind}"].check_all(obj)
-    return _READERS[kind](obj, mapping(obj, "metadata"), default_namespace)
+    check_kind(obj, kind, version)
+    SHAPES[shape].check_all(obj)
+    return obj
 
 
 def _volume(obj: Mapping[str, Any], metadata: Mapping[str, Any], default_namespace: str) -> PersistentVolume:  # noqa: ARG001
@@ -215,32 +224,17 @@ def _amount(written: object, path: str) -> int | None:
     return nanos // NANO_PER_MILLI
 
 
-GROUPS: Mapping[str, str] = {
-    "PersistentVolume": "v1",
-    "PersistentVolumeClaim": "v1",
-    "StorageClass": "storage.k8s.io/v1",
-    "CSINode": "storage.k8s.io/v1",
-    "CSIDriver": "storage.k8s.io/v1",
-    "CSIStorageCapacity": "storage.k8s.io/v1",
-    "VolumeAttachment": "storage.k8s.io/v1",
+_KINDS: Mapping[str, tuple[str, type[StorageObject], Callable[..., StorageObject]]] = {
+    "PersistentVolume": ("v1", PersistentVolume, _volume),
+    "PersistentVolumeClaim": ("v1", PersistentVolumeClaim, _claim),
+    "StorageClass": ("storage.k8s.io/v1", StorageClass, _storage_class),
+    "CSINode": ("storage.k8s.io/v1", CsiNode, _csi_node),
+    "CSIDriver": ("storage.k8s.io/v1", CsiDriver, _csi_driver),
+    "CSIStorageCapacity": ("storage.k8s.io/v1", StorageCapacity, _capacity),
+    "VolumeAttachment": ("storage.k8s.io/v1", VolumeAttachment, _attachment),
 }
+"""Of each kind that is read here: its API version, what it is read as, and its reader."""
+GROUPS: Mapping[str, str] = {kind: group for kind, (group, _, _) in _KINDS.items()}
 """The kinds that are read here, and their API versions."""
-TYPES: Mapping[str, type[StorageObject]] = {
-    "PersistentVolume": PersistentVolume,
-    "PersistentVolumeClaim": PersistentVolumeClaim,
-    "StorageClass": StorageClass,
-    "CSINode": CsiNode,
-    "CSIDriver": CsiDriver,
-    "CSIStorageCapacity": StorageCapacity,
-    "VolumeAttachment": VolumeAttachment,
-}
+TYPES: Mapping[str, type[StorageObject]] = {kind: what for kind, (_, what, _) in _KINDS.items()}
 """What each kind is read as."""
-_READERS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any], str], StorageObject]] = {
-    "PersistentVolume": _volume,
-    "PersistentVolumeClaim": _claim,
-    "StorageClass": _storage_class,
-    "CSINode": _csi_node,
-    "CSIDriver": _csi_driver,
-    "CSIStorageCapacity": _capacity,
-    "VolumeAttachment": _attachment,
-}

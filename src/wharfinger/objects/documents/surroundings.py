@@ -11,11 +11,10 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import EMPTY, boolean, integer, mapping, mappings, text, text_map
 from wharfinger.objects.documents.kinds import POD_GROUPS
-from wharfinger.objects.documents.metadata import METADATA, check_kind, checked_object, object_name, object_namespace
+from wharfinger.objects.documents.metadata import METADATA, checked_object, object_name, object_namespace
 from wharfinger.objects.documents.selectors import equalities, label_selector
-from wharfinger.objects.documents.spelling import SHAPES
 from wharfinger.objects.documents.storage import GROUPS as STORAGE_KINDS
-from wharfinger.objects.documents.storage import storage_object
+from wharfinger.objects.documents.storage import checked, storage_object
 from wharfinger.objects.model.gang import PodGroup
 from wharfinger.objects.model.names import is_qualified_name
 from wharfinger.objects.model.pod import PREEMPT_LOWER_PRIORITY
@@ -68,9 +67,7 @@ def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding
 
 def namespace(given: object) -> Namespace:
     """Read a namespace; raises `InvalidObject`."""
-    obj = checked_object(given)
-    check_kind(obj, "Namespace")
-    SHAPES["core/v1.Namespace"].check_all(obj)
+    obj = checked(given, "Namespace", "v1", "core/v1.Namespace")
     metadata = mapping(obj, "metadata")
     name = object_name(metadata)
     return Namespace(name, {**text_map(metadata, "labels", METADATA), NAME_LABEL: name})
@@ -81,9 +78,8 @@ def pod_collection(given: object, kind: str, default_namespace: str) -> PodColle
 
     Raises `InvalidObject`.
     """
-    obj = checked_object(given)
-    check_kind(obj, kind, COLLECTIONS[kind])
-    SHAPES[f"{'core/' if COLLECTIONS[kind] == 'v1' else ''}{COLLECTIONS[kind]}.{kind}"].check_all(obj)
+    version = COLLECTIONS[kind]
+    obj = checked(given, kind, version, f"{'core/' if version == 'v1' else ''}{version}.{kind}")
     metadata = mapping(obj, "metadata")
     space, name = object_namespace(metadata, default_namespace), object_name(metadata)
     spec = mapping(obj, "spec")
@@ -96,9 +92,7 @@ def pod_collection(given: object, kind: str, default_namespace: str) -> PodColle
 
 def disruption_budget(given: object, default_namespace: str) -> DisruptionBudget:
     """Read a PodDisruptionBudget; what it allows is its status, as written. Raises `InvalidObject`."""
-    obj = checked_object(given)
-    check_kind(obj, "PodDisruptionBudget", "policy/v1")
-    SHAPES["policy/v1.PodDisruptionBudget"].check_all(obj)
+    obj = checked(given, "PodDisruptionBudget", "policy/v1", "policy/v1.PodDisruptionBudget")
     metadata = mapping(obj, "metadata")
     status = mapping(obj, "status")
     allowed = integer(status, "disruptionsAllowed", "status.", low=-_INT32 - 1, high=_INT32)
@@ -120,8 +114,7 @@ def pod_group(given: object, default_namespace: str) -> PodGroup:
     version = text(obj, "apiVersion")
     if version and version.rpartition("/")[0] not in POD_GROUPS:
         raise InvalidObject(f"apiVersion is {version[:40]!r}, not of {POD_GROUPS[0]!r}")
-    check_kind(obj, POD_GROUP, version or "v1")
-    SHAPES["scheduling/v1alpha2.PodGroup"].check_all(obj)
+    checked(obj, POD_GROUP, version or "v1", "scheduling/v1alpha2.PodGroup")
     metadata, spec = mapping(obj, "metadata"), mapping(obj, "spec")
     gang = mapping(mapping(spec, "schedulingPolicy", "spec."), "gang", "spec.schedulingPolicy.")
     min_count = integer(gang, "minCount", "spec.schedulingPolicy.gang.", low=1, high=_INT32)
@@ -141,8 +134,7 @@ def device_class(given: object) -> DeviceClass:
     version = text(obj, "apiVersion") or "resource.k8s.io/v1"
     if version.rpartition("/")[0] != "resource.k8s.io":
         raise InvalidObject(f"apiVersion is {version[:40]!r}, not of 'resource.k8s.io'")
-    check_kind(obj, DEVICE_CLASS, version)
-    SHAPES["resource/v1.DeviceClass"].check_all(obj)
+    checked(obj, DEVICE_CLASS, version, "resource/v1.DeviceClass")
     return DeviceClass(
         object_name(mapping(obj, "metadata")), text(mapping(obj, "spec"), "extendedResourceName", "spec.")
     )
@@ -150,9 +142,7 @@ def device_class(given: object) -> DeviceClass:
 
 def priority_class(given: object) -> PriorityClass:
     """Read a PriorityClass, by the rules of Kubernetes' validation; raises `InvalidObject`."""
-    obj = checked_object(given)
-    check_kind(obj, PRIORITY_CLASS, "scheduling.k8s.io/v1")
-    SHAPES["scheduling/v1.PriorityClass"].check_all(obj)
+    obj = checked(given, PRIORITY_CLASS, "scheduling.k8s.io/v1", "scheduling/v1.PriorityClass")
     name = object_name(mapping(obj, "metadata"))
     value = integer(obj, "value", "", low=-_INT32 - 1, high=_INT32) or 0
     policy = text(obj, "preemptionPolicy", "", PREEMPT_LOWER_PRIORITY)

@@ -23,8 +23,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import decode
 from wharfinger.objects.rk8s import nodes, pods
 from wharfinger.objects.rk8s.edit import NODE_NAME
-from wharfinger.objects.rk8s.fields import mapping, needed_text, text
-from wharfinger.objects.rk8s.metadata import METADATA, NAMESPACE
+from wharfinger.objects.rk8s.fields import METADATA, NAMESPACE, mapping, needed_text, text
 from wharfinger.objects.rk8s.tree import NULL, Plain, Tagged, decoded, events, parse
 
 KINDS = ("Pod", "Node")

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.rk8s import edit, nodes, pods
 from wharfinger.objects.rk8s.edit import NODE_NAME, is_word
-from wharfinger.objects.rk8s.fields import mapping
-from wharfinger.objects.rk8s.metadata import NAMESPACE, check_head, metadata
+from wharfinger.objects.rk8s.fields import NAMESPACE, check_head, mapping, metadata
 from wharfinger.objects.rk8s.pods import with_annotated
 from wharfinger.objects.rk8s.tree import NULL, Plain, decoded, parse
 

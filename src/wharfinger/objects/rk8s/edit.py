@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.rk8s.fields import mapping
-from wharfinger.objects.rk8s.metadata import check_head, metadata
+from wharfinger.objects.rk8s.fields import check_head, mapping, metadata
 from wharfinger.objects.rk8s.tree import decoded, events, parse
 
 NODE_NAME = "node_name"

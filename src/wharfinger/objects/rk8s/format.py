@@ -18,7 +18,7 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.rk8s import documents, edit
-from wharfinger.objects.rk8s.metadata import NAMESPACE
+from wharfinger.objects.rk8s.fields import NAMESPACE
 from wharfinger.objects.rk8s.occupants import held_by
 
 

@@ -7,8 +7,19 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.model.node import COUNT_LABEL, GPU, unsigned_number
-from wharfinger.objects.rk8s.fields import cpu, mapping, mappings, memory, needed_text, one_of, text, text_map
-from wharfinger.objects.rk8s.metadata import check_head, metadata, refuse_foreign
+from wharfinger.objects.rk8s.fields import (
+    check_head,
+    cpu,
+    mapping,
+    mappings,
+    memory,
+    metadata,
+    needed_text,
+    one_of,
+    refuse_foreign,
+    text,
+    text_map,
+)
 from wharfinger.objects.rk8s.pods import EFFECTS, TAINTS
 
 ANY_NUMBER = 2**31 - 1

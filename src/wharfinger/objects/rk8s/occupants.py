@@ -10,8 +10,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import LIST_LIMIT
 from wharfinger.objects.model.node import GPU
 from wharfinger.objects.rk8s.edit import NODE_NAME
-from wharfinger.objects.rk8s.fields import EMPTY, cpu, integer, memory, text
-from wharfinger.objects.rk8s.metadata import NAMESPACE
+from wharfinger.objects.rk8s.fields import EMPTY, NAMESPACE, cpu, integer, memory, text
 from wharfinger.objects.rk8s.tree import decoded, parse
 
 

@@ -19,20 +19,23 @@ from wharfinger.objects.documents.pods import INLINE_GROUP
 from wharfinger.objects.model.gang import problem_of
 from wharfinger.objects.model.node import GPU, GPU_MEMORY
 from wharfinger.objects.rk8s.fields import (
+    NAMESPACE,
     boolean,
+    check_head,
     cpu,
     integer,
     mapping,
     mappings,
     memory,
+    metadata,
     needed_text,
     one_of,
+    refuse_foreign,
     sequence,
     text,
     text_map,
     texts,
 )
-from wharfinger.objects.rk8s.metadata import NAMESPACE, check_head, metadata, refuse_foreign
 
 TAINTS = (
     "NodeNotReady",

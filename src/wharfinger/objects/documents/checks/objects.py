@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.documents.checks import pods, volumes, words, workloads
-from wharfinger.objects.documents.checks.metadata import check_label_selector, check_labels, check_metadata
+from wharfinger.objects.documents.checks import pods, volumes, workloads
+from wharfinger.objects.documents.checks.metadata import check_label_selector, check_labels, check_metadata, dns_label
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.pods import PREEMPTION_POLICIES
 from wharfinger.objects.documents.checks.resources import check_amount, check_overhead, nanos, shown
@@ -176,7 +176,7 @@ def check_node(node: FieldPlace) -> None:
 
 def check_namespace(namespace: FieldPlace) -> None:
     """A Namespace."""
-    check_metadata(namespace["metadata"], words.dns_label, namespaced=False)
+    check_metadata(namespace["metadata"], dns_label, namespaced=False)
 
 
 def check_disruption_budget(budget: FieldPlace) -> None:
@@ -211,7 +211,7 @@ def check_runtime_class(runtime_class: FieldPlace) -> None:
     check_metadata(runtime_class["metadata"], namespaced=False)
     handler = runtime_class["handler"]
     if handler.text:
-        handler.each(words.dns_label(handler.text))
+        handler.each(dns_label(handler.text))
     else:
         handler.required()
     check_overhead(runtime_class["overhead"]["podFixed"])

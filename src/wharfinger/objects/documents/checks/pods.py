@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from wharfinger.objects.documents.checks import words
+from wharfinger.objects.documents.checks import metadata
 from wharfinger.objects.documents.checks.metadata import check_annotations, check_labels, check_metadata
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.resources import check_container_resources, check_overhead, check_pod_resources
@@ -55,23 +55,23 @@ def check_pod_spec(spec: FieldPlace, pod_name: str = "", *, of_pod: bool) -> Non
     _check_gates(spec["schedulingGates"])
     for field in _SUBDOMAINS:
         if spec[field].text:
-            spec[field].each(words.dns_subdomain(spec[field].text))
+            spec[field].each(metadata.dns_subdomain(spec[field].text))
     for field in _LABELS:
         if spec[field].text:
-            spec[field].each(words.dns_label(spec[field].text))
+            spec[field].each(metadata.dns_label(spec[field].text))
     deadline = spec["activeDeadlineSeconds"]
     if deadline.given:
-        deadline.each(words.in_range(deadline.value, 1, 2**31 - 1))
+        deadline.each(metadata.in_range(deadline.value, 1, 2**31 - 1))
     group = spec["schedulingGroup"]["podGroupName"]
     if group.text:
-        group.each(words.dns_subdomain(group.text))
+        group.each(metadata.dns_subdomain(group.text))
 
 
 def _check_gates(gates: FieldPlace) -> None:
     seen: set[str] = set()
     for gate in gates.entries():
         name = gate["name"].text
-        gate.each(words.label_key(name), name)
+        gate.each(metadata.label_key(name), name)
         if name in seen:
             gate.duplicate(name)
         seen.add(name)
@@ -87,7 +87,7 @@ def _check_claims(claims: FieldPlace) -> None:
         elif name.text in seen:
             name.duplicate()
         else:
-            name.each(words.dns_label(name.text))
+            name.each(metadata.dns_label(name.text))
         seen.add(name.text)
         given = [claim[field] for field in sources if claim[field].given]
         if len(given) > 1:
@@ -95,7 +95,7 @@ def _check_claims(claims: FieldPlace) -> None:
         elif not given:
             claim.invalid("must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
         for source in given:
-            source.each(words.dns_subdomain(source.text), source.text)
+            source.each(metadata.dns_subdomain(source.text), source.text)
 
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -130,7 +130,7 @@ def _check(
 ) -> None:
     name, image = container["name"], container["image"]
     if name.text:
-        name.each(words.dns_label(name.text))
+        name.each(metadata.dns_label(name.text))
         if name.text in names:
             name.duplicate()
         names.add(name.text)
@@ -153,7 +153,7 @@ def _check_ports(ports: FieldPlace) -> None:
     for port in ports.entries():
         name, inner, outer, protocol = port["name"], port["containerPort"], port["hostPort"], port["protocol"]
         if name.text:
-            wrong = words.port_name(name.text)
+            wrong = metadata.port_name(name.text)
             name.each(wrong)
             if not wrong and name.text in names:
                 name.duplicate()
@@ -161,9 +161,9 @@ def _check_ports(ports: FieldPlace) -> None:
         if not inner.value:
             inner.required()
         else:
-            inner.each(words.port(inner.value))
+            inner.each(metadata.port(inner.value))
         if outer.value:
-            outer.each(words.port(outer.value))
+            outer.each(metadata.port(outer.value))
         if protocol.text:
             protocol.one_of(*_PROTOCOLS)
 
@@ -189,7 +189,7 @@ def _check_environment(variables: FieldPlace) -> None:
     for variable in variables.entries():
         name, source = variable["name"], variable["valueFrom"]
         if name.text:
-            name.each(words.environment_name(name.text))
+            name.each(metadata.environment_name(name.text))
         else:
             name.required()
         if source.given and variable["value"].text:

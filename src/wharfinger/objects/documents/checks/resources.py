@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from wharfinger.objects.documents.checks import words
+from wharfinger.objects.documents.checks import metadata
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.model.quantities import BINARY, DECIMAL, NANO, parse_quantity
 
@@ -90,7 +90,7 @@ def is_native(name: str) -> bool:
 
 def is_extended(name: str) -> bool:
     """Whether a resource is an extended one, such as `nvidia.com/gpu`."""
-    return not is_native(name) and not name.startswith("requests.") and not words.label_key(f"requests.{name}")
+    return not is_native(name) and not name.startswith("requests.") and not metadata.label_key(f"requests.{name}")
 
 
 def nanos(amount: Any) -> int:
@@ -163,7 +163,7 @@ def _whole_pages(name: str, amount: Any) -> bool:
 
 
 def _check_container_name(name: str, amount: FieldPlace) -> None:
-    wrong = words.label_key(name)
+    wrong = metadata.label_key(name)
     amount.each(wrong, name)
     if "/" not in name:
         if not wrong and name not in _STANDARD and not name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.objects.documents.checks import words
+from wharfinger.objects.documents.checks import metadata
 from wharfinger.objects.documents.checks.metadata import check_label_selector, check_number_of_values
 from wharfinger.objects.documents.checks.place import FieldPlace
 
@@ -23,7 +23,7 @@ def check_tolerations(tolerations: FieldPlace) -> None:
         key, operator = toleration["key"], toleration["operator"]
         value, effect = toleration["value"], toleration["effect"]
         if key.text:
-            key.each(words.label_key(key.text))
+            key.each(metadata.label_key(key.text))
         elif operator.text != "Exists":
             operator.invalid(_NO_KEY, operator.text)
         if toleration["tolerationSeconds"].given and effect.text != "NoExecute":
@@ -34,7 +34,7 @@ def check_tolerations(tolerations: FieldPlace) -> None:
             if value.text:
                 operator.invalid("value must be empty when `operator` is 'Exists'", value.text)
         elif operator.text in ("", "Equal"):
-            wrong = words.label_value(value.text)
+            wrong = metadata.label_value(value.text)
             if wrong:
                 operator.invalid(";".join(wrong), value.text)
         else:
@@ -48,8 +48,8 @@ def check_taints(taints: FieldPlace) -> None:
     seen: set[tuple[str, str]] = set()
     for taint in taints.entries():
         key, value, effect = taint["key"], taint["value"], taint["effect"]
-        key.each(words.label_key(key.text), key.text)
-        wrong = words.label_value(value.text)
+        key.each(metadata.label_key(key.text), key.text)
+        wrong = metadata.label_value(value.text)
         if wrong:
             value.invalid(";".join(wrong))
         if effect.text:
@@ -127,9 +127,9 @@ def _check_node_term(term: FieldPlace, *, check_values: bool) -> None:
                 values.required("must be specified single value when `operator` is 'Lt' or 'Gt'")
         elif not check_number_of_values(requirement):
             requirement["operator"].invalid("not a valid selector operator", operator)
-        requirement["key"].each(words.label_key(requirement["key"].text), requirement["key"].text)
+        requirement["key"].each(metadata.label_key(requirement["key"].text), requirement["key"].text)
         for value in values.entries() if check_values else ():
-            value.each(words.label_value(value.text))
+            value.each(metadata.label_value(value.text))
     for requirement in term["matchFields"].entries():
         named = requirement["values"].entries()
         if requirement["operator"].text not in ("In", "NotIn"):
@@ -140,19 +140,19 @@ def _check_node_term(term: FieldPlace, *, check_values: bool) -> None:
             requirement["key"].invalid("not a valid field selector key", requirement["key"].text)
         else:
             for value in named:
-                value.each(words.dns_subdomain(value.text))
+                value.each(metadata.dns_subdomain(value.text))
 
 
 def _check_pod_term(term: FieldPlace) -> None:
     check_label_selector(term["labelSelector"])
     check_label_selector(term["namespaceSelector"])
     for namespace in term["namespaces"].entries():
-        term["namespace"].each(words.dns_label(namespace.text), namespace.text)
+        term["namespace"].each(metadata.dns_label(namespace.text), namespace.text)
     _check_label_keys(term)
     key = term["topologyKey"]
     if not key.text:
         key.required("can not be empty")
-    key.each(words.label_key(key.text), key.text)
+    key.each(metadata.label_key(key.text), key.text)
 
 
 def _check_label_keys(term: FieldPlace) -> None:
@@ -163,7 +163,7 @@ def _check_label_keys(term: FieldPlace) -> None:
             keys.forbidden("must not be specified when labelSelector is not set")
             continue
         for key in keys.entries():
-            key.each(words.label_key(key.text))
+            key.each(metadata.label_key(key.text))
     both = {key.text for key in term["mismatchLabelKeys"].entries()}
     for key in term["matchLabelKeys"].entries():
         if key.text in both:

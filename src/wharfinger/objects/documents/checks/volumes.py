@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from wharfinger.objects.documents.checks import words
+from wharfinger.objects.documents.checks import metadata
 from wharfinger.objects.documents.checks.metadata import (
     check_annotations,
     check_label_selector,
@@ -56,7 +56,7 @@ def check_volumes(volumes: FieldPlace, pod_name: str = "") -> set[str]:
         if not name.text:
             name.required()
         else:
-            name.each(words.dns_label(name.text))
+            name.each(metadata.dns_label(name.text))
         if name.text in names:
             name.duplicate()
         if len(volume.problems) == before:
@@ -159,7 +159,7 @@ def check_storage_class(storage_class: FieldPlace) -> None:
     check_metadata(storage_class["metadata"], namespaced=False)
     provisioner = storage_class["provisioner"]
     if provisioner.text:
-        provisioner.each(words.label_key(provisioner.text.lower()), provisioner.text.lower())
+        provisioner.each(metadata.label_key(provisioner.text.lower()), provisioner.text.lower())
     else:
         provisioner.required()
     storage_class["reclaimPolicy"].one_of("Delete", "Retain")
@@ -182,7 +182,7 @@ def _check_topology(requirement: FieldPlace) -> None:
         if value.text in seen:
             value.duplicate()
         seen.add(value.text)
-    requirement["key"].each(words.label_key(requirement["key"].text), requirement["key"].text)
+    requirement["key"].each(metadata.label_key(requirement["key"].text), requirement["key"].text)
 
 
 def _check_access_modes(modes: FieldPlace) -> None:
@@ -196,4 +196,4 @@ def _check_access_modes(modes: FieldPlace) -> None:
 
 def _check_class(name: FieldPlace) -> None:
     if name.text:
-        name.each(words.dns_subdomain(name.text))
+        name.each(metadata.dns_subdomain(name.text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.documents.checks import words
+from wharfinger.objects.documents.checks import metadata
 from wharfinger.objects.documents.checks.metadata import check_label_selector, check_metadata, is_empty
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.pods import check_template
@@ -50,7 +50,7 @@ def check_replica_set(replica_set: FieldPlace) -> None:
 
 def check_stateful_set(stateful_set: FieldPlace) -> None:
     """A StatefulSet."""
-    check_metadata(stateful_set["metadata"], words.dns_label)
+    check_metadata(stateful_set["metadata"], metadata.dns_label)
     spec = stateful_set["spec"]
     claims = [claim["metadata"]["name"].text for claim in spec["volumeClaimTemplates"].entries()]
     _check_selecting(spec, "statefulset", "StatefulSet", claims)
@@ -66,7 +66,7 @@ def check_stateful_set(stateful_set: FieldPlace) -> None:
     update["rollingUpdate"]["partition"].no_less_than(0)
     service = spec["serviceName"]
     if service.text:
-        service.each(words.dns_label(service.text))
+        service.each(metadata.dns_label(service.text))
 
 
 def check_daemon_set(daemon_set: FieldPlace) -> None:
@@ -112,7 +112,7 @@ def check_replication_controller(controller: FieldPlace) -> None:
 def check_share(share: FieldPlace) -> None:
     """A number that is not negative, or a percentage of at most 100."""
     if isinstance(share.value, str):
-        wrong = words.percent(share.value)
+        wrong = metadata.percent(share.value)
         share.each(wrong)
         if not wrong and int(share.value[:-1]) > 100 and not share.path.endswith("maxSurge"):
             share.invalid("must not be greater than 100%")
@@ -197,7 +197,7 @@ def check_job(job: FieldPlace) -> None:
     name, completions = job["metadata"]["name"], spec["completions"].value or 0
     if spec["completionMode"].text == "Indexed" and completions > 0 and name.text:
         last = f"{name.text}-{completions - 1}"
-        if words.dns_label(last):
+        if metadata.dns_label(last):
             name.invalid(f"will not able to create pod with invalid DNS label: {last}")
 
 
