@@ -106,6 +106,7 @@ class EtcdStore(Store):
 
     async def _call(self, method: Method, request: Any, *, repeatable: bool, within: float | None = None) -> Any:
         """A linearizable call: its answer can show no older state than any answer before it was sent."""
+        # Taken before the call: answers of calls beside this one may raise it, and they are no proof against this one.
         known = self._seen
         connection = self._connection
         answer = await connection.call(method, request, repeatable=repeatable, within=within)

@@ -1,9 +1,5 @@
 """A lease on etcd, kept alive by a thread of its own.
 
-The thread has its own event loop and its own connection, so that neither a busy event loop nor a
-full connection pool costs the lease. Time runs from when a renewal was *sent*: that is the latest
-moment etcd can have begun to count from, hence what we call lost etcd has not given to others yet.
-
 ::
 
     sent      +TTL/3        +2 TTL/3            0.95 TTL   TTL
@@ -49,12 +45,14 @@ class EtcdLease(Lease):
         self._give_back = give_back
         self._alive = alive
         self._clock = clock
+        # From when the request was sent: etcd began to count later, so what is lost here is not given to others yet.
         self._expires = sent + ttl * LOST_AT
         self._renew_at = sent + ttl / 3
         self._owner = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._keeping: asyncio.Task[None] | None = None
+        # Neither a busy event loop nor a full connection pool may cost the lease: it has a thread of its own.
         self._thread = threading.Thread(target=self._run, name=f"etcd-lease-{lease_id:x}", daemon=True)
         self._thread.start()
 
@@ -114,7 +112,7 @@ class EtcdLease(Lease):
                 if self._clock() >= self._expires:
                     self._lose(f"not renewed for {self.ttl * LOST_AT:.1f} s")
                 elif self._alive is not None and not self._alive():
-                    self._renew_at = self._clock() + self.ttl / 12
+                    self._renew_at = self._clock() + self.ttl / 12  # soon again: the process may recover in time
                 else:
                     await self._renew(connection)
         finally:

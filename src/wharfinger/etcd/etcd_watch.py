@@ -1,11 +1,6 @@
 """One watch on etcd: a stream that is opened again as often as it takes, resumed without gap or double.
 
-What makes it exact: it resumes behind the last *event* (the header of an event batch is the store's
-newest revision, not the batch's), fragments of a message are kept until the last has come, and only
-progress notices, which have neither events nor a cause, are believed about "nothing until here".
-
-It asks for one revision more than it needs, and drops what it has seen: etcd gives no progress notices to a watch that
-begins behind its newest revision, and a watch that hears nothing takes its endpoint for dead.
+Fragments of a message are kept until the last one has come, so that each batch is a whole revision.
 """
 
 from __future__ import annotations
@@ -90,6 +85,8 @@ class Watch:
 
     async def _messages(self) -> AsyncGenerator[Notice, None]:
         """Open the stream once and decode its messages until it breaks or falls silent."""
+        # One revision more than is needed: etcd sends no progress notices to a watch that begins behind its newest
+        # revision, and a watch that hears nothing takes its endpoint for dead.
         start = max(1, self._next - self._sooner) if self._next else 0
         spelled = self._connection.wire
         request = requests.watch(self._prefix, start, previous=self._previous)
@@ -111,6 +108,7 @@ class Watch:
             if events:
                 self._serves()
             return list(self._complete(events, more=message.fragment))
+        # Only a message without events says that nothing happened up to its revision, and not between two pieces.
         if self._pieces or revision < self._next - 1:
             return []
         self._serves()
@@ -135,6 +133,8 @@ class Watch:
             events = self._pieces
             self._drop_pieces()
         for batch in wire.batches(events):
+            # Behind the event, not behind the header's revision: that is the store's newest, and events before it
+            # may still be under way.
             self._next = batch.revision + 1
             self._observe(batch.revision)
             yield batch

@@ -81,6 +81,7 @@ def _kept_metadata(stored: Mapping[str, Any], metadata: dict[str, Any]) -> dict[
         metadata.pop(key, None)
         if before.get(key) is not None:
             metadata[key] = before[key]
+    # The attempt that bound the pod stays named, whatever the manifest has: `explain` finds its history by that.
     attempt = mapping(before, "annotations", "metadata.").get(ATTEMPT_ANNOTATION)
     if attempt is not None:
         metadata["annotations"] = {**mapping(metadata, "annotations", "metadata."), ATTEMPT_ANNOTATION: attempt}
@@ -99,6 +100,7 @@ def _pod_spec(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
 
 def _fleet_spec(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     spec = {key: value for key, value in given.items() if key != "rollout"}
+    # Commands of their own set these: to apply a manifest without them must not undo `fleet scale` or `fleet pause`.
     for key in ("replicas", "paused", "rollout"):
         if spec.get(key) is None and stored.get(key) is not None:
             spec[key] = stored[key]

@@ -273,6 +273,7 @@ def to_text(tree: Any) -> str:
         text = str(yaml.emit(events, Dumper=_Dumper, width=_WIDTH, allow_unicode=True))
     except yaml.YAMLError as error:
         raise InvalidObject(f"cannot be written: {' '.join(str(error).split())[:200]}") from None
+    # libyaml decides how texts are broken and escaped; what would be read back differently must not be stored.
     if parse(text) != tree:
         raise InvalidObject("cannot be written as it was read")
     return text
