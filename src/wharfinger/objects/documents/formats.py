@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import decode, documents, edit
 from wharfinger.objects.documents.metadata import attempt_of, check_key, checked_object
-from wharfinger.objects.model.conditions import PREEMPTION
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
@@ -105,6 +104,7 @@ class KubernetesFormat:
     decode_node = staticmethod(decode.decode_node)
     bind_pod = staticmethod(edit.bind_pod)
     refuse_pod = staticmethod(edit.refuse_pod)
+    evict_pod = staticmethod(edit.evict_pod)
     clear_nomination = staticmethod(edit.clear_nomination)
     scheduled_since = staticmethod(edit.scheduled_since)
     made_anew = staticmethod(edit.made_anew)
@@ -122,18 +122,6 @@ class KubernetesFormat:
     def attempt_of(self, value: bytes) -> str:
         """Of its annotation."""
         return attempt_of(documents.parse(value))
-
-    def evict_pod(
-        self,
-        raw: bytes,
-        *,
-        message: str,
-        now: str,
-        deletion: tuple[str, int] | None = None,
-        reason: str = PREEMPTION,
-    ) -> bytes:
-        """With the condition DisruptionTarget."""
-        return edit.evict_pod(raw, message=message, now=now, deletion=deletion, reason=reason)
 
 
 KUBERNETES: ObjectFormat = KubernetesFormat()
