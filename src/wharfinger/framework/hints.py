@@ -23,7 +23,7 @@ _EVERYTHING = (EventHint(Resource.ANY, Action.ALL),)
 _OF_GANGS = (EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
 """A gang that found no domain for all of its members; what refused them within a domain has hints of its own."""
 
-_FOR_EVERYBODY = (Resource.ANY, Resource.PRIORITY_CLASS)
+_FOR_EVERY_POD = (Resource.ANY, Resource.PRIORITY_CLASS)
 """Events about these may help every pod, whichever plugins refused it."""
 
 
@@ -47,7 +47,7 @@ class HintTable:
             return None
         if event.freed_nomination and isinstance(event.old, Pod) and pod.priority > event.old.priority:
             return None
-        if event.resource in _FOR_EVERYBODY or _changed_specification(event):
+        if event.resource in _FOR_EVERY_POD or _changed_specification(event):
             return rejectors[0] if rejectors else next(iter(self._hints), None)
         for name, hints in self._hints.items():
             if rejectors and name not in rejectors:
@@ -64,7 +64,7 @@ class HintTable:
 
         False is final: `may_help` answers None for every such pod.
         """
-        if event.resource in _FOR_EVERYBODY or _changed_specification(event) or self._unknown(rejectors):
+        if event.resource in _FOR_EVERY_POD or _changed_specification(event) or self._unknown(rejectors):
             return True
         return any(
             _matches(hint, event)

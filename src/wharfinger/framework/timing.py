@@ -92,14 +92,10 @@ def measured(point: str, key: str) -> Callable[[Callable[Concatenate[M, P], R]],
             except PluginError:
                 lap.done(point, Code.ERROR)
                 raise
-            lap.done(point, _code(answer))
+            status = getattr(answer, "status", answer)  # Permit's has one
+            lap.done(point, status.code if isinstance(status, Status) else Code.SUCCESS)
             return answer
 
         return run
 
     return around
-
-
-def _code(answer: object) -> Code:
-    status = getattr(answer, "status", answer)  # Permit's has one
-    return status.code if isinstance(status, Status) else Code.SUCCESS

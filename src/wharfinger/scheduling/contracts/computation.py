@@ -63,7 +63,7 @@ class OwnNodes(Sparse):
     members: tuple[str, ...] = ()
     """Who shared the nodes; empty = too many to be told."""
     digest: str = ""
-    """Of those too many (`framework.preferred_nodes.members_digest`): etcd has their registrations."""
+    """Of those too many (`framework.scoring.members_digest`): etcd has their registrations."""
     margin: int
     """Points of the total by which its own nodes might be worse than the best."""
 

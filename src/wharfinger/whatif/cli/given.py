@@ -218,12 +218,12 @@ _GIVEN = 63 - _MADE
 
 def generated(stem: str, taken: Container[str]) -> str:
     """The first name that follows from the stem and that is not taken."""
-    return next(name for number in itertools.count() if (name := _name(stem, number)) not in taken)
-
-
-def _name(stem: str, number: int) -> str:
-    digest = hashlib.sha256(f"{stem}/{number}".encode()).digest()
-    return stem[:_GIVEN] + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_MADE])
+    for number in itertools.count():
+        digest = hashlib.sha256(f"{stem}/{number}".encode()).digest()
+        name = stem[:_GIVEN] + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_MADE])
+        if name not in taken:
+            break
+    return name
 
 
 def stem_of(obj: Mapping[str, Any]) -> str:

@@ -152,13 +152,10 @@ def _evictions(answer: Answer) -> str:
 def _use(before: Use, after: Use) -> str:
     rows = [("nodes", f"{before.nodes:,}", "", f"{after.nodes:,}", "")]
     for name in dict.fromkeys((*before.resources, *after.resources)):
-        cells = [_cells(name, use.resources.get(name, Amount(0, 0))) for use in (before, after)]
-        rows.append((name, *cells[0], *cells[1]))
+        amounts = [use.resources.get(name, Amount(0, 0)) for use in (before, after)]
+        first, last = (f"{_amount(name, one.requested)}/{_amount(name, one.allocatable)}" for one in amounts)
+        rows.append((name, first, f"{amounts[0].percent:.1f}", last, f"{amounts[1].percent:.1f}"))
     return Columns("USE", "BEFORE", "%", "AFTER", "%").render(rows)
-
-
-def _cells(name: str, amount: Amount) -> tuple[str, str]:
-    return f"{_amount(name, amount.requested)}/{_amount(name, amount.allocatable)}", f"{amount.percent:.1f}"
 
 
 def _amount(name: str, amount: int) -> str:
