@@ -24,8 +24,7 @@ from wharfinger.scheduling.contracts.computation import Computation, LateVerdict
 from wharfinger.scheduling.contracts.scheduling import PermitWait, Placed, Refused
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
-from wharfinger.scheduling.effects.binding.groups import Chosen, Denied, Late, Policy
-from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.deciding import Chosen, Decider, Denied, Late, Policy
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
 from wharfinger.scheduling.reading.comparing import Compared
 from wharfinger.scheduling.state.pool import Identity, Pool

@@ -26,8 +26,8 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.contracts.plugin_calls import Held
 from wharfinger.scheduling.contracts.scheduling import Bound, Gone, Rejected
-from wharfinger.scheduling.effects.binding.groups import Chosen, Nomination
 from wharfinger.scheduling.effects.binding.outcome import Failed, Outcomes, rejected, why_unbound
+from wharfinger.scheduling.effects.placing.deciding import Chosen, Nomination
 from wharfinger.scheduling.effects.placing.payload import (
     MESSAGE_LIMIT,
     RANKED_LIMIT,

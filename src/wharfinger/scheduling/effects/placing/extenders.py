@@ -27,7 +27,6 @@ from wharfinger.framework.extenders.extender_verdicts import (
     unpack,
 )
 from wharfinger.framework.extenders.wire import Json
-from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.extenders import EXTENDER, Extender
@@ -39,7 +38,6 @@ from wharfinger.scheduling.contracts.extenders import AskExtenders, ExtenderAnsw
 from wharfinger.scheduling.contracts.scheduling import AskInput, AskOutcome, Gone
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference, no_profile
-from wharfinger.scheduling.effects.binding.groups import Denied
 from wharfinger.scheduling.state.cache.cache import Cache
 
 MOST_ROUNDS = 3
@@ -112,14 +110,6 @@ def outcome_of(answer: ExtenderVerdicts | PreemptionVerdicts | ExtenderFailure) 
     if isinstance(text, ExtenderFailure):
         return ExtendersFailed(extender=text.extender, verb=text.verb, message=one_line(text.message, MESSAGE_LIMIT))
     return ExtendersAnswered(answer=text)
-
-
-def left_to_an_own_attempt(pod: Pod, profile: Profile) -> Denied | None:
-    """The refusal of a pod of a cohort that concerns an extender or an asynchronous plugin; None for any other pod.
-
-    Such a pod is placed alone: a cohort leaves it to an attempt of its own, and a gang is refused.
-    """
-    return Denied({}, ALONE, (), own_attempt=True) if profile.extenders_of(pod) or profile.called.concern(pod) else None
 
 
 READ_TOGETHER = 100

@@ -39,9 +39,8 @@ from wharfinger.scheduling.contracts.scheduling import Gone
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
-from wharfinger.scheduling.effects.binding.groups import COHORT, Chosen, Denied
-from wharfinger.scheduling.effects.placing.deciding import Decider
-from wharfinger.scheduling.effects.placing.extenders import left_to_an_own_attempt
+from wharfinger.scheduling.effects.placing.deciding import COHORT, Chosen, Decider, Denied
+from wharfinger.scheduling.effects.placing.extenders import ALONE
 from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, report_again
 from wharfinger.scheduling.state.queue.waiting import PodClass, pod_class
 
@@ -271,7 +270,7 @@ class CohortDecision:
         if denied is not None:
             self._refuse(stretch, one, self._why(denied))
             return
-        denied = left_to_an_own_attempt(pod, profile)
+        denied = _left_to_an_own_attempt(pod, profile)
         if denied is not None:
             self._refuse(stretch, one, self._why(denied))
             return
@@ -359,3 +358,11 @@ class CohortDecision:
             self._core.tally.refused(stretch.profile.name, each, stretch.refused)
         for _ in range(stretch.decided):
             self._core.process.metrics.algorithm_duration.observe(each)
+
+
+def _left_to_an_own_attempt(pod: Pod, profile: Profile) -> Denied | None:
+    """The refusal of a pod of a cohort that concerns an extender or an asynchronous plugin; None for any other pod.
+
+    Such a pod is placed alone: a cohort leaves it to an attempt of its own, and a gang is refused.
+    """
+    return Denied({}, ALONE, (), own_attempt=True) if profile.extenders_of(pod) or profile.called.concern(pod) else None

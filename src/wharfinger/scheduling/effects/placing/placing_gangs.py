@@ -33,8 +33,7 @@ from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder, Found
-from wharfinger.scheduling.effects.binding.groups import GANG, Chosen, Denied, Late
-from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.deciding import GANG, Chosen, Decider, Denied, Late
 from wharfinger.scheduling.effects.refusing import nominations
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,8 @@ from wharfinger.scheduling.contracts.extenders import AskExtenders
 from wharfinger.scheduling.contracts.scheduling import Gone, Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
-from wharfinger.scheduling.effects.binding.groups import LONE, Chosen, Denied
 from wharfinger.scheduling.effects.placing import payload
-from wharfinger.scheduling.effects.placing.deciding import Decider
+from wharfinger.scheduling.effects.placing.deciding import LONE, Chosen, Decider, Denied
 from wharfinger.scheduling.effects.placing.extenders import Answers, answered, asking
 from wharfinger.scheduling.effects.placing.payload import Overlay
 
