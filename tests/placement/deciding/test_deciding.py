@@ -1,16 +1,18 @@
-"""Who is chosen: sticky choices, scaling, ties, what is told of the others."""
+"""Which members are chosen: sticky choices, scaling, ties, verdicts on others; and what counts as a new decision."""
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from tests.placement.deciding.cases import chosen, decided, evenly, fixed, in_regions, member, names, pick, reasons
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.placement.deciding import texts
+from wharfinger.placement.deciding.question import counting
 from wharfinger.placement.model.members import Ages
-from wharfinger.placement.model.placement import ClusterPreference, MemberScores, PlacementPolicy
+from wharfinger.placement.model.placement import ClusterPreference, MemberScores, PlacementDecision, PlacementPolicy
 
 TAINTED = (Taint("t", "", "NoSchedule"),)
 
@@ -169,3 +171,50 @@ def test_a_decision_made_again_on_its_own_outcome_changes_nobody() -> None:
         assert names(again) == names(first)
         assert len(names(again)) <= (policy.number or 0)
         assert {one.name for one in again.verdicts} == {one.name for one in members} - set(names(again))
+
+
+STORED = decided(pick(2), [member("a"), member("b", taints=(Taint("t", "", "NoSchedule"),)), member("c")])
+FIRST, *OTHERS = STORED.chosen
+(REFUSED,) = STORED.verdicts
+
+
+def is_settled(stored: PlacementDecision | None, decided: PlacementDecision) -> bool:
+    """Whether the stored decision says the same in all that counts."""
+    return stored is not None and counting(stored) == counting(decided)
+
+
+def test_nothing_stored_is_not_settled() -> None:
+    assert not is_settled(None, STORED)
+    assert is_settled(STORED, STORED)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(STORED, chosen=(replace(FIRST, scores=MemberScores(5, 5), reason="other"), *OTHERS)),
+        replace(STORED, verdicts=(replace(REFUSED, reason="last received 9.00 minutes ago"),)),
+        replace(STORED, condition=replace(STORED.condition, message="other")),
+        replace(STORED, deviations=frozenset({"D6"})),
+    ],
+    ids=["scores", "age", "message", "deviations"],
+)
+def test_scores_ages_and_texts_are_nothing_new(other: PlacementDecision) -> None:
+    assert is_settled(STORED, other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(STORED, chosen=tuple(OTHERS)),
+        replace(STORED, chosen=(replace(FIRST, identity=9), *OTHERS)),
+        replace(STORED, chosen=(replace(FIRST, policy=1), *OTHERS)),
+        replace(STORED, number=3),
+        replace(STORED, generation=2),
+        replace(STORED, verdicts=(replace(REFUSED, plugin="ClusterEligibility"),)),
+        replace(STORED, verdicts=()),
+        replace(STORED, condition=replace(STORED.condition, status=False)),
+    ],
+    ids=["member", "identity", "policy", "number", "generation", "plugin", "verdict", "condition"],
+)
+def test_whatever_counts_is_a_new_decision(other: PlacementDecision) -> None:
+    assert not is_settled(STORED, other)
