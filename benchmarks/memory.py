@@ -7,7 +7,7 @@ pending, with half of them waiting with a record; and bytes for each pod.
     python benchmarks/memory.py --pods 100000 --nodes 5000
     python benchmarks/memory.py --packing --pods 100000
 
-With `--packing`: what packing the objects of pending pods saves (`scheduling.state.cache.raw_pods`), and its time.
+With `--packing`: what packing the objects of pending pods saves (`scheduling.state.cache.pod_indexes`), and its time.
 Bytes of an object as etcd holds it; bytes that the cache takes for each when it keeps all of them as they are, and when
 it packs all of them; microseconds to keep one, and to read it back, either way. A worker keeps the first 32 MiB as they
 are, and packs the objects beyond.
