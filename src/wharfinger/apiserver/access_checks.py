@@ -13,31 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from wharfinger.apiserver.client import (
-    ACCESS_REVIEWS,
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
-    DISRUPTION_BUDGETS,
-    EVENTS,
-    LEASES,
-    NAMESPACES,
-    NODES,
-    OWN_ACCESS_REVIEWS,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-    PRIORITY_CLASSES,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    TOKEN_REVIEWS,
-    VOLUME_ATTACHMENTS,
-    ApiClient,
-    ApiResource,
-)
+from wharfinger.apiserver import client
+from wharfinger.apiserver.client import ApiClient, ApiResource
 from wharfinger.errors import UpstreamUnavailable
 
 REVIEW_DEADLINE = 15.0
@@ -48,7 +25,6 @@ _KUBE_SYSTEM = "kube-system"
 
 _CONFIG_MAPS = ApiResource("", "v1", "configmaps", namespaced=True)
 _AUTHENTICATION = "extension-apiserver-authentication"
-_STORAGE = (STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, CSI_STORAGE_CAPACITIES, VOLUME_ATTACHMENTS)
 
 
 _LOST_WITHOUT = {
@@ -90,19 +66,19 @@ class NeededAccess:
             "name": self.name,
         }
         return {
-            "apiVersion": f"{OWN_ACCESS_REVIEWS.group}/{OWN_ACCESS_REVIEWS.version}",
+            "apiVersion": f"{client.OWN_ACCESS_REVIEWS.group}/{client.OWN_ACCESS_REVIEWS.version}",
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
         }
 
 
-BIND_ACCESS = NeededAccess("create", PODS, "nothing can be bound", subresource="binding", required=True)
+BIND_ACCESS = NeededAccess("create", client.PODS, "nothing can be bound", subresource="binding", required=True)
 """Asked again when the server forbids a bind: it tells a missing grant from a refusal of one pod."""
 STATUS_ACCESS = NeededAccess(
-    "patch", PODS, "no promise of a bind can be given up, and users do not see why a pod is pending", "status",
+    "patch", client.PODS, "no promise of a bind can be given up, and users do not see why a pod is pending", "status",
     required=True,
 )  # fmt: skip
-DELETE_ACCESS = NeededAccess("delete", PODS, "no pod can be preempted")
+DELETE_ACCESS = NeededAccess("delete", client.PODS, "no pod can be preempted")
 
 
 class LeaseName(NamedTuple):
@@ -121,14 +97,14 @@ def needed_access(
     count. `events` False = none are sent.
     """
     needs = [
-        *_reads("nothing can be scheduled", PODS, NODES, NAMESPACES, required=True),
-        *_reads("preemption cannot respect PodDisruptionBudgets", DISRUPTION_BUDGETS, required=True),
+        *_reads("nothing can be scheduled", client.PODS, client.NODES, client.NAMESPACES, required=True),
+        *_reads("preemption cannot respect PodDisruptionBudgets", client.DISRUPTION_BUDGETS, required=True),
         *_reads(
             "pods are not spread by the services and controllers that own them",
-            *(SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS),
+            *(client.SERVICES, client.REPLICATION_CONTROLLERS, client.REPLICA_SETS, client.STATEFUL_SETS),
         ),
-        *_reads("PriorityClasses are not shown", PRIORITY_CLASSES),
-        *_reads("pods with volumes stay pending", PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS, *_STORAGE),
+        *_reads("PriorityClasses are not shown", client.PRIORITY_CLASSES),
+        *_reads("pods with volumes stay pending", *client.STORAGE),
         *(
             need
             for kind in optional
@@ -140,11 +116,11 @@ def needed_access(
         DELETE_ACCESS,
         *(
             NeededAccess("patch", of, "volumes cannot be bound to claims")
-            for of in (PERSISTENT_VOLUMES, PERSISTENT_VOLUME_CLAIMS)
+            for of in (client.PERSISTENT_VOLUMES, client.PERSISTENT_VOLUME_CLAIMS)
         ),
         *(
             NeededAccess("create", of, "callers of the secure port are not recognized by their tokens")
-            for of in (TOKEN_REVIEWS, ACCESS_REVIEWS)
+            for of in (client.TOKEN_REVIEWS, client.ACCESS_REVIEWS)
         ),
         NeededAccess(
             "get", _CONFIG_MAPS, "callers of the secure port are not recognized by client certificates",
@@ -152,13 +128,13 @@ def needed_access(
         ),
     ]  # fmt: skip
     if events:
-        needs.append(NeededAccess("create", EVENTS, "no events are written"))
-        needs.append(NeededAccess("patch", EVENTS, "events that repeat are not counted"))
+        needs.append(NeededAccess("create", client.EVENTS, "no events are written"))
+        needs.append(NeededAccess("patch", client.EVENTS, "events that repeat are not counted"))
     if lease is not None:
         lost = "nothing can be bound, because the Lease cannot be held"
-        needs.append(NeededAccess("create", LEASES, lost, namespace=lease.namespace, required=True))
+        needs.append(NeededAccess("create", client.LEASES, lost, namespace=lease.namespace, required=True))
         needs.extend(
-            NeededAccess(verb, LEASES, lost, namespace=lease.namespace, name=lease.name, required=True)
+            NeededAccess(verb, client.LEASES, lost, namespace=lease.namespace, name=lease.name, required=True)
             for verb in ("get", "update")
         )
     return tuple(needs)
@@ -231,7 +207,7 @@ async def is_allowed(upstream: ApiClient, need: NeededAccess) -> bool | None:
     Raises `UpstreamDenied` when it does not accept the credentials.
     """
     try:
-        answer = await upstream.create(OWN_ACCESS_REVIEWS, need.body())
+        answer = await upstream.create(client.OWN_ACCESS_REVIEWS, need.body())
     except UpstreamUnavailable:
         return None
     if not answer.done or answer.object is None:
