@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 5, 123_456, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
 NAMESPACE = "bodies"
 NEEDS = needed_access(lease=LeaseName("kube-system", "bodies-scheduler"))
-REPORTER = EventReporter("default-scheduler", "w-1")
+REPORTER = partial(EventReporter, "default-scheduler", "w-1")
 
 
 class Scheduler:
@@ -226,11 +227,11 @@ def test_events_are_valid_and_a_retry_meets_the_first(scheduler: Scheduler) -> N
     pod, preemptor = (reference(PODS, scheduler.pod()) for _ in range(2))
     long = "é" * NOTE_LIMIT
     events = [
-        REPORTER.scheduled(pod, "n1", run="r", now=NOW),
-        REPORTER.failed_scheduling(pod, long, run="r", now=NOW),
-        REPORTER.preempted(pod, preemptor, "n1", run="r", now=NOW),
-        REPORTER.gang_torn(pod, "a/g", bound=1, members=2, cause=long, policy="Keep", run="r", now=NOW),
-        REPORTER.dry_run_unsupported(pod, "a/g", "webhook", run="r", now=NOW),
+        REPORTER("r", NOW).scheduled(pod, "n1"),
+        REPORTER("r", NOW).failed_scheduling(pod, long),
+        REPORTER("r", NOW).preempted(pod, preemptor, "n1"),
+        REPORTER("r", NOW).gang_torn(pod, "a/g", bound=1, members=2, cause=long, policy="Keep"),
+        REPORTER("r", NOW).dry_run_unsupported(pod, "a/g", "webhook"),
     ]
 
     answers = [scheduler.post(EVENTS.path(event.namespace), event.body()) for event in events]
@@ -243,12 +244,12 @@ def test_events_are_valid_and_a_retry_meets_the_first(scheduler: Scheduler) -> N
 
 def test_series_of_an_event_is_patched_and_can_be_created(scheduler: Scheduler) -> None:
     pod = reference(PODS, scheduler.pod())
-    first = REPORTER.failed_scheduling(pod, "no room", run="1", now=NOW)
+    first = REPORTER("1", NOW).failed_scheduling(pod, "no room")
     assert scheduler.post(EVENTS.path(NAMESPACE), first.body()).code == 201
 
     patched = scheduler.patch(EVENTS.path(NAMESPACE, first.name), series_patch(2, LATER))
     lost = scheduler.patch(EVENTS.path(NAMESPACE, "no-such-event"), series_patch(2, LATER))
-    again = REPORTER.failed_scheduling(pod, "no room", run="2", now=LATER)
+    again = REPORTER("2", LATER).failed_scheduling(pod, "no room")
     created = scheduler.post(EVENTS.path(NAMESPACE), again.body(count=3))
 
     assert (patched.code, lost.code, created.code) == (200, 404, 201)
@@ -259,6 +260,6 @@ def test_series_of_an_event_is_patched_and_can_be_created(scheduler: Scheduler) 
 def test_event_about_a_node_is_valid(scheduler: Scheduler) -> None:
     node = reference(PODS, scheduler.pod())._replace(kind="Node", namespace="", name="n1")
 
-    answer = scheduler.post(EVENTS.path("default"), REPORTER.failed_scheduling(node, "x", run="r", now=NOW).body())
+    answer = scheduler.post(EVENTS.path("default"), REPORTER("r", NOW).failed_scheduling(node, "x").body())
 
     assert answer.code == 201, answer

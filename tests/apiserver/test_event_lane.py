@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -27,19 +28,19 @@ from wharfinger.apiserver.events import REFRESH, WINDOW, ApiEvent, EventReporter
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-REPORTER = EventReporter("default-scheduler", "w-1")
+REPORTER = partial(EventReporter, "default-scheduler", "w-1")
 CREATED, PATCHED = ApiAnswer(201), ApiAnswer(200)
 GONE = ApiAnswer(404, reason="NotFound")
 THERE = ApiAnswer(409, reason="AlreadyExists")
 
 
 def bound(pod: str = "web") -> ApiEvent:
-    return REPORTER.scheduled(pod_reference("shop", pod, f"u-{pod}"), "n1", run=f"run of {pod}", now=START)
+    return REPORTER(f"run of {pod}", START).scheduled(pod_reference("shop", pod, f"u-{pod}"), "n1")
 
 
 def refused(run: str, pod: str = "web", after: float = 0.0) -> ApiEvent:
     regarding = pod_reference("shop", pod, f"u-{pod}", 41)
-    return REPORTER.failed_scheduling(regarding, "no room", run=run, now=START + timedelta(seconds=after))
+    return REPORTER(run, START + timedelta(seconds=after)).failed_scheduling(regarding, "no room")
 
 
 class Bench:
@@ -133,7 +134,7 @@ async def test_policy_admits_events_by_what_they_say(policy: EventPolicy, reason
 
     bench.lane.say(bound())
     bench.lane.say(refused("1"))
-    bench.lane.say(REPORTER.preempted(victim, preemptor, "n1", run="1", now=START))
+    bench.lane.say(REPORTER("1", START).preempted(victim, preemptor, "n1"))
 
     assert [written.body["reason"] for written in await bench.sent()] == reasons
     assert bench.outcomes.total() == len(reasons)

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from wharfinger.apiserver.events import REFRESH, WINDOW, ApiEvent, EventReporter, RecentEvents, Said, pod_reference
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-REPORTER = EventReporter("default-scheduler", "w-1")
+REPORTER = partial(EventReporter, "default-scheduler", "w-1")
 
 
 def refusal(run: str, pod: str = "web", after: float = 0.0) -> ApiEvent:
     regarding = pod_reference("shop", pod, f"u-{pod}", 41)
-    return REPORTER.failed_scheduling(regarding, "no room", run=run, now=START + timedelta(seconds=after))
+    return REPORTER(run, START + timedelta(seconds=after)).failed_scheduling(regarding, "no room")
 
 
 def test_other_attempt_is_a_repeat_and_same_attempt_a_retry() -> None:

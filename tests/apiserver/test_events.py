@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 
@@ -17,12 +18,12 @@ from wharfinger.apiserver.events import (
 from wharfinger.objects.model.names import is_dns_subdomain
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, 123_456, tzinfo=UTC)
-REPORTER = EventReporter("default-scheduler", "w-1")
+REPORTER = partial(EventReporter, "default-scheduler", "w-1")
 POD = pod_reference("shop", "web", "u-1", 41)
 
 
 def test_scheduled_event_is_kube_schedulers() -> None:
-    event = REPORTER.scheduled(POD, "n1", run="run-1", now=NOW)
+    event = REPORTER("run-1", NOW).scheduled(POD, "n1")
 
     assert event.body() == {
         "apiVersion": "events.k8s.io/v1",
@@ -47,7 +48,7 @@ def test_scheduled_event_is_kube_schedulers() -> None:
 
 
 def test_failed_scheduling_event_is_kube_schedulers() -> None:
-    body = REPORTER.failed_scheduling(POD, "0/3 nodes are available: 100% full", run="run-1", now=NOW).body()
+    body = REPORTER("run-1", NOW).failed_scheduling(POD, "0/3 nodes are available: 100% full").body()
 
     assert (body["type"], body["reason"], body["action"]) == ("Warning", "FailedScheduling", "Scheduling")
     assert body["note"] == "0/3 nodes are available: 100% full"
@@ -56,7 +57,7 @@ def test_failed_scheduling_event_is_kube_schedulers() -> None:
 def test_preempted_event_names_the_preemptor_by_uid_and_related() -> None:
     preemptor = pod_reference("vip", "big", "u-9")
 
-    body = REPORTER.preempted(POD, preemptor, "n1", run="run-1", now=NOW).body()
+    body = REPORTER("run-1", NOW).preempted(POD, preemptor, "n1").body()
 
     assert (body["type"], body["reason"], body["action"]) == ("Normal", "Preempted", "Preempting")
     assert body["note"] == "Preempted by pod u-9 on node n1"
@@ -66,10 +67,8 @@ def test_preempted_event_names_the_preemptor_by_uid_and_related() -> None:
 
 
 def test_own_events_say_what_happened_to_the_gang() -> None:
-    torn = REPORTER.gang_torn(
-        POD, "shop/g", bound=5, members=8, cause="pod web-6 was deleted", policy="Keep", run="r", now=NOW
-    )
-    dry = REPORTER.dry_run_unsupported(POD, "shop/g", 'webhook "x" does not support dry run', run="r", now=NOW)
+    torn = REPORTER("r", NOW).gang_torn(POD, "shop/g", bound=5, members=8, cause="pod web-6 was deleted", policy="Keep")
+    dry = REPORTER("r", NOW).dry_run_unsupported(POD, "shop/g", 'webhook "x" does not support dry run')
 
     assert torn.note == "gang shop/g is torn: 5 of 8 members are bound, tornPolicy Keep: pod web-6 was deleted"
     assert (torn.type, torn.reason, torn.action) == ("Warning", "GangTorn", "Binding")
@@ -80,7 +79,7 @@ def test_own_events_say_what_happened_to_the_gang() -> None:
 
 
 def test_repeats_are_a_series_in_the_body() -> None:
-    body = REPORTER.failed_scheduling(POD, "no", run="run-1", now=NOW).body(count=3)
+    body = REPORTER("run-1", NOW).failed_scheduling(POD, "no").body(count=3)
 
     assert body["series"] == {"count": 3, "lastObservedTime": "2026-03-01T12:00:05.123456Z"}
 
@@ -88,7 +87,7 @@ def test_repeats_are_a_series_in_the_body() -> None:
 def test_event_about_a_node_lies_in_the_default_namespace() -> None:
     node = reference(NODES, {"metadata": {"name": "n1", "uid": "u-n", "resourceVersion": "7"}})
 
-    event = REPORTER.failed_scheduling(node, "x", run="r", now=NOW)
+    event = REPORTER("r", NOW).failed_scheduling(node, "x")
 
     assert node == ObjectReference("v1", "Node", "n1", "", "u-n", "7")
     assert event.namespace == "default"
@@ -145,20 +144,20 @@ def test_note_is_cut_to_1024_bytes_between_characters(text: str, cut: str) -> No
 
 
 def test_instance_fits_its_limit() -> None:
-    event = EventReporter("default-scheduler", "w" * 200).scheduled(POD, "n1", run="r", now=NOW)
+    event = EventReporter("default-scheduler", "w" * 200, "r", NOW).scheduled(POD, "n1")
 
     assert len(event.instance) == 128
 
 
 def test_key_is_that_of_events_that_say_the_same() -> None:
-    first = REPORTER.failed_scheduling(POD, "no", run="run-1", now=NOW)
-    again = REPORTER.failed_scheduling(POD, "no", run="run-2", now=NOW + timedelta(seconds=9))
+    first = REPORTER("run-1", NOW).failed_scheduling(POD, "no")
+    again = REPORTER("run-2", NOW + timedelta(seconds=9)).failed_scheduling(POD, "no")
 
     assert first.key == again.key
     others = [
-        REPORTER.failed_scheduling(POD, "other", run="run-1", now=NOW),
-        REPORTER.failed_scheduling(POD._replace(revision="42"), "no", run="run-1", now=NOW),
-        EventReporter("default-scheduler", "w-2").failed_scheduling(POD, "no", run="run-1", now=NOW),
+        REPORTER("run-1", NOW).failed_scheduling(POD, "other"),
+        REPORTER("run-1", NOW).failed_scheduling(POD._replace(revision="42"), "no"),
+        EventReporter("default-scheduler", "w-2", "run-1", NOW).failed_scheduling(POD, "no"),
     ]
     assert first.key not in {other.key for other in others}
 

@@ -149,55 +149,40 @@ class ApiEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventReporter:
-    """Makes the events of one profile in one process.
+    """Makes the events of one attempt in one process.
 
-    Every method takes the `run` that says so (run id of the attempt) and the time. `pod` is the object that the
-    event is about.
+    `pod` of every method is the object that the event is about.
     """
 
     scheduler: str
     """Scheduler name of the profile."""
     host: str
     """Name of the process or its host, unique among the workers of the installation."""
+    run: str
+    """Run id of the attempt that says so."""
+    now: datetime
 
-    def scheduled(self, pod: ObjectReference, node: str, *, run: str, now: datetime) -> ApiEvent:
+    def scheduled(self, pod: ObjectReference, node: str) -> ApiEvent:
         """The pod was bound."""
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        return self._event(pod, NORMAL, SCHEDULED, action="Binding", note=note, run=run, now=now)
+        return self._event(pod, NORMAL, SCHEDULED, "Binding", note)
 
-    def failed_scheduling(self, pod: ObjectReference, message: str, *, run: str, now: datetime) -> ApiEvent:
+    def failed_scheduling(self, pod: ObjectReference, message: str) -> ApiEvent:
         """The pod fits nowhere, or could not be bound; `message` is that of the condition."""
-        return self._event(pod, WARNING, FAILED_SCHEDULING, action="Scheduling", note=message, run=run, now=now)
+        return self._event(pod, WARNING, FAILED_SCHEDULING, "Scheduling", message)
 
     def preempted(
-        self,
-        victim: ObjectReference,
-        preemptor: ObjectReference,
-        node: str,
-        *,
-        run: str,
-        now: datetime,
-        preemptor_kind: str = "pod",
+        self, victim: ObjectReference, preemptor: ObjectReference, node: str, *, preemptor_kind: str = "pod"
     ) -> ApiEvent:
         """A pod was evicted for another. The note has the preemptor's uid only; `related` has its name.
 
         `preemptor_kind`: `pod`, or `podgroup` where `preemptor` is a PodGroup.
         """
         note = f"Preempted by {preemptor_kind} {preemptor.uid} on node {node}"
-        event = self._event(victim, NORMAL, PREEMPTED, action="Preempting", note=note, run=run, now=now)
-        return replace(event, related=preemptor)
+        return replace(self._event(victim, NORMAL, PREEMPTED, "Preempting", note), related=preemptor)
 
     def gang_torn(
-        self,
-        pod: ObjectReference,
-        gang: str,
-        *,
-        bound: int,
-        members: int,
-        cause: str,
-        policy: str,
-        run: str,
-        now: datetime,
+        self, pod: ObjectReference, gang: str, *, bound: int, members: int, cause: str, policy: str
     ) -> ApiEvent:
         """A gang is bound in part, and the rest cannot follow.
 
@@ -205,20 +190,16 @@ class EventReporter:
         members (`Keep` or `Evict`).
         """
         note = f"gang {gang} is torn: {bound} of {members} members are bound, tornPolicy {policy}: {cause}"
-        return self._event(pod, WARNING, GANG_TORN, action="Binding", note=note, run=run, now=now)
+        return self._event(pod, WARNING, GANG_TORN, "Binding", note)
 
-    def dry_run_unsupported(
-        self, pod: ObjectReference, gang: str, message: str, *, run: str, now: datetime
-    ) -> ApiEvent:
+    def dry_run_unsupported(self, pod: ObjectReference, gang: str, message: str) -> ApiEvent:
         """The server refuses dry runs of a gang's binds; they are sent without. `message`: the server's words."""
         note = f"the binds of gang {gang} are sent without a dry run, because the API server refuses one: {message}"
-        return self._event(pod, WARNING, DRY_RUN_UNSUPPORTED, action="Binding", note=note, run=run, now=now)
+        return self._event(pod, WARNING, DRY_RUN_UNSUPPORTED, "Binding", note)
 
-    def _event(
-        self, regarding: ObjectReference, type_: str, reason: str, *, action: str, note: str, run: str, now: datetime
-    ) -> ApiEvent:
+    def _event(self, regarding: ObjectReference, type_: str, reason: str, action: str, note: str) -> ApiEvent:
         return ApiEvent(
-            name=event_name(regarding, run, reason),
+            name=event_name(regarding, self.run, reason),
             regarding=regarding,
             type=type_,
             reason=reason,
@@ -226,7 +207,7 @@ class EventReporter:
             note=cut_note(note),
             controller=self.scheduler,
             instance=f"{self.scheduler}-{self.host}"[:INSTANCE_LIMIT],
-            time=now,
+            time=self.now,
         )
 
 

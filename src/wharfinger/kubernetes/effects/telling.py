@@ -54,7 +54,7 @@ class Teller:
 
         `raw`: the copy before anything was changed in it; `nominated`: the node, empty for none, None = as it is.
         """
-        self._lane.say(self._reporter(pod).failed_scheduling(_reference(pod), message, run=run, now=self._utc_now()))
+        self._lane.say(self._reporter(pod, run).failed_scheduling(_reference(pod), message))
         known = _without_nomination(raw) if nominated else documents.parse(raw)
         patch = refusal_patch(known, reason=reason, message=message, nominated_node=nominated, now=self._utc_now())
         return patch is None or await self._told(pod, patch)
@@ -97,36 +97,26 @@ class Teller:
 
     def scheduled(self, pod: Pod, node: str, *, run: str) -> None:
         """The pod was bound."""
-        self._lane.say(self._reporter(pod).scheduled(_reference(pod), node, run=run, now=self._utc_now()))
+        self._lane.say(self._reporter(pod, run).scheduled(_reference(pod), node))
 
     def preempted(self, victim: Pod, preemptor: Pod, node: str, *, run: str) -> None:
         """The victim was evicted for the preemptor."""
-        event = self._reporter(preemptor).preempted(
-            _reference(victim), _reference(preemptor), node, run=run, now=self._utc_now()
-        )
+        event = self._reporter(preemptor, run).preempted(_reference(victim), _reference(preemptor), node)
         self._lane.say(event)
 
     def gang_torn(self, pod: Pod, gang: str, *, bound: int, members: int, cause: str, policy: str, run: str) -> None:
         """Some members of a gang are bound, and the others cannot follow."""
-        event = self._reporter(pod).gang_torn(
-            _reference(pod),
-            gang,
-            bound=bound,
-            members=members,
-            cause=cause,
-            policy=policy,
-            run=run,
-            now=self._utc_now(),
+        event = self._reporter(pod, run).gang_torn(
+            _reference(pod), gang, bound=bound, members=members, cause=cause, policy=policy
         )
         self._lane.say(event)
 
     def dry_run_unsupported(self, pod: Pod, gang: str, message: str, *, run: str) -> None:
         """A gang is bound without dry runs, because a webhook does not support them."""
-        reporter = self._reporter(pod)
-        self._lane.say(reporter.dry_run_unsupported(_reference(pod), gang, message, run=run, now=self._utc_now()))
+        self._lane.say(self._reporter(pod, run).dry_run_unsupported(_reference(pod), gang, message))
 
-    def _reporter(self, pod: Pod) -> EventReporter:
-        return EventReporter(pod.scheduler_name, self._host)
+    def _reporter(self, pod: Pod, run: str) -> EventReporter:
+        return EventReporter(pod.scheduler_name, self._host, run, self._utc_now())
 
 
 def _reference(pod: Pod) -> ObjectReference:
