@@ -19,8 +19,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wharfinger.errors import NotFound, ServerError
-from wharfinger.etcd import keys
+from wharfinger.errors import ServerError
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.fleet.reading.fleets import Fleets
@@ -30,7 +29,7 @@ from wharfinger.placement.reading.placements import Placements
 from wharfinger.placement.reading.update_runs import UpdateRuns
 from wharfinger.process.connecting import data_converter, temporal_configuration
 from wharfinger.process.installation_record import in_its_format
-from wharfinger.process.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
+from wharfinger.process.names import DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.scheduling.effects.starts import AttemptHandle, outcome_of, start_attempt
@@ -38,7 +37,9 @@ from wharfinger.scheduling.reading import attempts as recorded
 from wharfinger.scheduling.reading import signals, submitting
 from wharfinger.scheduling.reading.assignments import Assignment, watch_assignments
 from wharfinger.scheduling.reading.explanation import Explanation
+from wharfinger.scheduling.reading.held_back import tenant_of
 from wharfinger.scheduling.reading.history import Attempt
+from wharfinger.scheduling.reading.pods_and_nodes import attempt_record
 from wharfinger.scheduling.reading.signals import Signalled
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
@@ -122,7 +123,7 @@ class Wharfinger:
                 namespace=pod.namespace,
                 name=pod.name,
                 uid=pod.uid,
-                tenant=await self._tenant_of(pod),
+                tenant=await tenant_of(self._store, pod, self._tenant_label),
                 revision=pod.mod_revision,
                 woken_by="asked for by a client",
                 attempts_before=record.attempt if record is not None else 0,
@@ -221,20 +222,9 @@ class Wharfinger:
         return await recorded.explain_pod(self._client, self._store, cluster=self._cluster, key=key, limit=limit)
 
     async def _pod(self, key: PodKey) -> Pod:
-        read = await self._store.get(keys.pod(*key))
-        if read.kv is None:
-            raise NotFound(f"there is no pod {key}")
-        return recorded.decoded(self._store, read.kv, key)
+        return await recorded.stored_pod(self._store, key)
 
     async def _record(self, pod: Pod) -> AttemptRecord | None:
         """Of the pod's last attempt; None without one. One that cannot be read counts as none, as for workers."""
-        kv = (await self._store.get(keys.attempt(*pod.key))).kv
-        record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
+        record = await attempt_record(self._store, pod.key)
         return record if record is not None and record.create_revision in (0, pod.create_revision) else None
-
-    async def _tenant_of(self, pod: Pod) -> str:
-        """Whose workers schedule the pod: its label's, while that tenant exists."""
-        tenant = pod.labels.get(self._tenant_label, "")
-        if tenant and (await self._store.get(keys.tenant(tenant))).kv is not None:
-            return tenant
-        return COMMON

@@ -21,7 +21,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.errors import InvalidObject, ServerError
+from wharfinger.errors import InvalidObject, NotFound, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents.formats import format_of
@@ -207,6 +207,14 @@ async def bound_by(store: Store, kv: KeyValue, pod: Pod) -> str:
         return format_.attempt_of(kv.value)
     record = (await store.get(keys.bound_by(*pod.key))).kv if pod.bound else None
     return binder_of(record.value, pod.create_revision, pod.node_name) if record is not None else ""
+
+
+async def stored_pod(store: Store, key: PodKey) -> Pod:
+    """The pod. Raises `NotFound`, `InvalidObject`, `StoreError`."""
+    read = await store.get(keys.pod(*key))
+    if read.kv is None:
+        raise NotFound(f"there is no pod {key}")
+    return decoded(store, read.kv, key)
 
 
 def decoded(store: Store, kv: KeyValue, key: PodKey) -> Pod:

@@ -48,6 +48,12 @@ async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
     return {key: why for key, why in found if why is not None}
 
 
+async def tenant_of(store: Store, pod: Pod, label: str) -> str:
+    """The tenant whose workers schedule the pod: the one that its label names, while that tenant exists."""
+    tenant = pod.labels.get(label, "")
+    return tenant if tenant and (await store.get(keys.tenant(tenant))).kv is not None else COMMON
+
+
 async def served_profiles(store: Store) -> frozenset[str]:
     """The profiles that live instances serve; the default one while none does."""
     found = keys.instance.records(store, InstanceRecord.model_validate_json)  # none of another release
