@@ -1,7 +1,7 @@
 """Changes values of the dynamic configuration: all problems are reported first, then one compare-and-set.
 
 The value and the record of who set it, when and why are one transaction. The record lies where no worker follows, so
-that the past costs those nothing. Neighbours: `configuration.cli.stored` are the
+that the past costs those nothing. Neighbours: `configuration.cli.commands` are the
 commands, `framework.config.dynamic` says what a value may say, `configuration.following` follows them.
 """
 

@@ -10,7 +10,7 @@ of the targets below it shows through; what it leaves unsaid is as the worker wa
 A profile's value changes weights and plugin arguments. Which plugins there are, where they run and how the queue is
 sorted stays as the template has it.
 
-Pure: `configuration.following` follows the values, `configuration.cli.stored` writes them.
+Pure: `configuration.following` follows the values, `configuration.changes` writes them.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def format_of(name: ClusterFormat) -> ObjectFormat:
     """What reads and writes the documents of a format."""
     if name is ClusterFormat.KUBERNETES:
         return KUBERNETES
-    # Twenty modules, which a process of the other format does not load.
+    # Modules of their own, which a process of the other format does not load.
     from wharfinger.objects.rk8s.format import RK8S
 
     return RK8S
