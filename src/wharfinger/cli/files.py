@@ -17,8 +17,6 @@ import typer
 
 from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.objects.documents import documents
-from wharfinger.objects.documents.documents import objects_of
 from wharfinger.objects.documents.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.model.formats import ClusterFormat
@@ -244,6 +242,8 @@ def _limited(source: str, size: int) -> None:
 
 
 def _content(source: str, content: bytes, namespace: str, judged: bool) -> Iterator[Manifest]:
+    from wharfinger.objects.documents.documents import objects_of
+
     try:
         for obj in objects_of(source, content, duplicates=judged):
             yield _manifest(source, obj, namespace, judged)
@@ -264,13 +264,14 @@ def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
 
 
 def _rk8s_manifest(source: str, document: GivenDocument) -> Manifest:
+    from wharfinger.objects.documents.documents import to_json
     from wharfinger.objects.rk8s import applying
     from wharfinger.objects.rk8s.tree import plain_values
 
     try:
         kind = applying.kind_of(document.tree)
         if kind == FLEET.name:  # of wharfinger itself, in every cluster
-            value = document.text.encode() if document.text else documents.to_json(plain_values(document.tree))
+            value = document.text.encode() if document.text else to_json(plain_values(document.tree))
             return next(iter(_content(source, value, "", judged=True)))
         about = Reference(POD if kind == POD.name else NODE, *applying.names_of(document.tree))
     except InvalidObject as error:
