@@ -36,7 +36,7 @@ from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import AttemptRecord
 from wharfinger.process.running import tune_garbage_collection
-from wharfinger.scheduling.state.cache.raw_pods import RawPods
+from wharfinger.scheduling.state.cache.pod_indexes import RawPods
 
 PUTS_AT_ONCE = 100
 PATIENCE = 600.0
