@@ -27,7 +27,6 @@ from wharfinger.etcd import etcd_json_wire, etcd_wire
 from wharfinger.etcd.store import Condition, Operation, TxnResult
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.documents.decode import decode_pod, node_from_mapping
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.connecting import data_converter
 from wharfinger.process.names import gang_workflow_id, pod_workflow_id
@@ -43,7 +42,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
 )
 from wharfinger.scheduling.contracts.scheduling import PlaceInput
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

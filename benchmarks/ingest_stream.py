@@ -19,15 +19,14 @@ from wharfinger.etcd.etcd_json import messages
 from wharfinger.etcd.etcd_watch import Watch
 from wharfinger.etcd.store import KeyValue, Page, Store, WatchBatch
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod
-from wharfinger.process.names import pod_workflow_id
+from wharfinger.process.names import COMMON, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.pool import Ownership, Pool
 from wharfinger.settings import DispatchSettings, WorkerSettings
 
 NAMESPACES = 20
@@ -223,7 +222,7 @@ def worker(store: Any, clock: Any) -> Loops:
 
 def serve(loops: Loops) -> None:
     """Every pod is this worker's from now on."""
-    me = f"{COMMON_POOL}/0"
+    me = f"{COMMON}/0"
     loops.scheduling.shards.update(frozenset((me,)), me)
     loops.scheduling.pod_events.resharded()
 

@@ -25,7 +25,6 @@ import uvloop
 
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.node import Node
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
@@ -35,7 +34,7 @@ from wharfinger.scheduling.loops.signals import WakeSignals
 from wharfinger.scheduling.loops.waker import Waker
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, PodChange
-from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.pool import Ownership, Pool
 from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics

@@ -19,7 +19,6 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import AttemptInput
@@ -29,7 +28,7 @@ from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Placed,
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.settings import COMPATIBLE
 from wharfinger.telemetry import Metrics
 

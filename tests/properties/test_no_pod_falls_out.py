@@ -18,7 +18,6 @@ from tests.clock import Clock
 from tests.scheduling.stage import PROFILES, pod_bytes
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
@@ -30,7 +29,7 @@ from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import observe
 from wharfinger.scheduling.state.informer.view import View
-from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.pool import Ownership, Pool
 from wharfinger.scheduling.state.queue.entry import Part, Reason
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics

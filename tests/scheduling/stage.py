@@ -17,7 +17,6 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.connecting import data_converter
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
@@ -30,7 +29,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangNam
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Pool
+from wharfinger.scheduling.state.pool import Ownership, Pool
 from wharfinger.scheduling.state.queue.entry import Entry, Part
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics

@@ -23,7 +23,6 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
@@ -56,7 +55,7 @@ from wharfinger.scheduling.state.cache.progress import Progress
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import observe
 from wharfinger.scheduling.state.informer.view import View
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest

@@ -25,7 +25,6 @@ from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.loops.connecting import ConnectedApi
 from wharfinger.kubernetes.loops.worker_loops import KubernetesParts
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process import logs
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import identity
@@ -45,7 +44,7 @@ from wharfinger.scheduling.loops.node_evictions import TemporalNodes
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings
 from wharfinger.workflows.node_eviction import NodeEviction

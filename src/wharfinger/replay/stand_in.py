@@ -13,8 +13,8 @@ from itertools import combinations
 
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.objects.model.ownership import COMMON_POOL, Ownership
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.process.names import COMMON
 from wharfinger.process.transactions import Limits
 from wharfinger.replay.facts import Memberships
 from wharfinger.replay.recorded import Lack, Unreplayable
@@ -30,7 +30,7 @@ from wharfinger.scheduling.state.cache.assumptions import (
 )
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.view import View
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.telemetry import Metrics
 
 MOST_FOR_THREE = 400
@@ -56,7 +56,7 @@ class StandIn(RecordedEngine):
         self._lost = deque(map(parsed_lost, lost))
         self.view = view
         self._profiles: dict[str, Profile] = {}
-        pool = Pool(view.cache, self._profiles, Ownership(frozenset(names), tenant or COMMON_POOL))
+        pool = Pool(view.cache, self._profiles, Ownership(frozenset(names), tenant or COMMON))
         super().__init__(pool, format_, Identity(cluster, "replay"), limits, metrics)
 
     @property

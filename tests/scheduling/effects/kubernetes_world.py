@@ -35,7 +35,6 @@ from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.kubernetes.effects.states import ObjectState
 from wharfinger.kubernetes.effects.telling import Teller
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import STOCK
@@ -46,7 +45,7 @@ from wharfinger.scheduling.effects.binding.writers import ApiWriters
 from wharfinger.scheduling.model.promises import Importer, KubernetesSide, MayBind, Promise
 from wharfinger.scheduling.reading.promised_pods import promise_of
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_upstream import MemoryUpstream
 

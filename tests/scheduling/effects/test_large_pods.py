@@ -14,7 +14,6 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.decode import decode_node, decode_pod
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.scheduling import (
@@ -27,7 +26,7 @@ from wharfinger.scheduling.contracts.scheduling import (
     Rejected,
 )
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.settings import EtcdSettings
 
 NODE = "node-for-large-pods"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import served_names
 from wharfinger.scheduling.loops.node_evictions import LostPods
 from wharfinger.scheduling.loops.shards import Instances, Shards
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.pool import Ownership
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 

@@ -9,10 +9,10 @@ from typing import Any
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.gang import Gang, GangKey, Standing, gang_key, standing
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.pool import Ownership
 from wharfinger.scheduling.state.queue.active_queue import by_priority
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.page.follow.rings import DurationRing
@@ -24,6 +23,7 @@ from wharfinger.scheduling.page.reasons import NOT_TRIED, ReasonKey, reason_of
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.scheduling.state.informer.view import View
+from wharfinger.scheduling.state.pool import Ownership
 
 MOST_EVENTS = 20_000
 MOST_PREEMPTIONS = 200

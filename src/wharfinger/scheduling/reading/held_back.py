@@ -12,12 +12,12 @@ from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.documents.kinds import POD_GROUP
 from wharfinger.objects.model.gang import GangKey, PodGroup, gang_key, standing
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.objects.model.priority import missing
 from wharfinger.process.names import COMMON
 from wharfinger.process.records import InstanceRecord, served_names
 from wharfinger.process.stored_objects import StoredObjects
+from wharfinger.scheduling.state.pool import Ownership
 
 WITHOUT_INSTANCES = frozenset({DEFAULT_SCHEDULER})
 """What counts as served in a pool without any instance: its pods of the usual name wait for a worker, for no name."""

@@ -14,7 +14,6 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.gang import GangKey
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.objects.model.texts import shortened
 from wharfinger.process.transactions import STOCK, Limits
@@ -30,7 +29,7 @@ from wharfinger.scheduling.reading.comparing import Compared, MemberPart, compar
 from wharfinger.scheduling.reading.recorded_verdicts import RecordedEngine, rejectors, unrecorded
 from wharfinger.scheduling.state.cache.assumptions import parsed_digest
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.settings import EtcdSettings
 
 

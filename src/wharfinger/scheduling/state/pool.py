@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import PreferredNodes
-from wharfinger.objects.model.ownership import Ownership
+from wharfinger.objects.model.pod import Pod
+from wharfinger.process.names import COMMON
 from wharfinger.scheduling.state.cache.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What a worker takes: pods naming one of its profiles, of its tenant (or of the common pool)."""
+
+    scheduler_names: frozenset[str]
+    """Names of our profiles; a pod with an empty scheduler name counts as `default-scheduler`."""
+    tenant: str = COMMON
+    tenant_label: str = "wharfinger.dev/tenant"
+
+    def tenant_of(self, pod: Pod, tenants: Container[str]) -> str:
+        """The tenant whose instances schedule the pod: its label while that tenant exists."""
+        label = pod.labels.get(self.tenant_label, "")
+        return label if label and label in tenants else COMMON
+
+    def owns(self, pod: Pod, tenants: Container[str]) -> bool:
+        """Whether this worker's pool schedules the pod. `tenants`: those that exist now."""
+        return pod.scheduler_name in self.scheduler_names and self.tenant_of(pod, tenants) == self.tenant
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from wharfinger.framework.extenders.extender_verdicts import (
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.framework.scoring import PreferredNodes
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
@@ -37,7 +36,7 @@ from wharfinger.scheduling.effects.placing.deciding import Decider
 from wharfinger.scheduling.effects.placing.extenders import MOST_ROUNDS, answered, outcome_of, question_of
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
 from wharfinger.scheduling.reading.recomputation import read_past, recompute
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 
 URL = "http://extender"
 GPU = "example.com/gpu"

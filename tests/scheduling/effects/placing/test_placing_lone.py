@@ -17,7 +17,6 @@ from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import PodIdentity
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
@@ -26,7 +25,7 @@ from wharfinger.scheduling.contracts.scheduling import PlaceInput
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing import payload
-from wharfinger.scheduling.state.pool import Identity, Pool
+from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -13,13 +13,13 @@ from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, Store
 from wharfinger.objects.documents.formats import KUBERNETES, ObjectFormat, format_of
-from wharfinger.objects.model.ownership import Ownership
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.texts import one_line
 from wharfinger.process.records import binder_of
 from wharfinger.scheduling.contracts.attempts import GoneReason
 from wharfinger.scheduling.contracts.scheduling import Gone
 from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.pool import Ownership
 
 CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""

@@ -11,8 +11,6 @@
                 │                 its own pod, node or binding   adopted where it means the same; caught up; then alone
                 └─────────────────the rest, once more, half as many a transaction; binds of others came in between
     the next round:  seats that lost their node, on their next runner-up; seats that rely on pods not bound yet
-
-An answer that got lost is resolved by reading: the activity fails, and its retry finds the pods as they are.
 """
 
 from __future__ import annotations
@@ -118,8 +116,7 @@ class Bindings:
         return bound_many(request, await self._bind(request, GANG if request.whole else GROUP))
 
     async def _bind(self, request: BindManyInput, policy: BindPolicy, calls: CallsMade | None = None) -> Outcomes:
-        # Tries of one bind follow each other: Temporal begins the next one when the answer is late, whatever the former
-        # one still does.
+        # Temporal begins the next try of a bind when the answer is late, whatever the former one still does.
         async with self._locks.hold(map(identity, request.seats)):
             group = BindGroup(request, policy, self._clock(), calls)
             left, found = await self._binds.find(group)
@@ -136,8 +133,6 @@ class Bindings:
     async def close(self) -> None:
         """The process ends."""
         await self._committer.close()
-
-    # --- rounds -------------------------------------------------------------------------------
 
     def _is_late(self, group: BindGroup) -> bool:
         """Whether others were in the way for too long."""
@@ -197,8 +192,6 @@ class Bindings:
         now, left = sending.now, tuple(chain.from_iterable(sending.queue))
         return replace(now, later=(*now.later, *left)) if left else now
 
-    # --- sent ---------------------------------------------------------------------------------
-
     async def _send_all(self, sending: Sending, *, watched: bool = False) -> None:
         """Fill and send transactions until nothing is left to be sent, beside other senders.
 
@@ -209,8 +202,8 @@ class Bindings:
             while sending.queue and not sending.stopped and not (lane.bounded and self._is_late(group)):
                 if lane.in_order and (sending.unseen or watched):
                     await self._cache.progress.wait_for(sending.now.revision, self._settings.catch_up)
-                queued = chain.from_iterable(sending.queue)
-                sending.stored.update(await self._binds.read_volumes(queued, sending.now.limits))
+                unsent = chain.from_iterable(sending.queue)
+                sending.stored.update(await self._binds.read_volumes(unsent, sending.now.limits))
                 commits, rest = self._fill(sending)
                 if commits:
                     await self._send(sending, commits)
@@ -322,8 +315,7 @@ class Bindings:
             sending.now = replace(sending.now, limits=sending.now.limits.halved())
             sending.take(map(SendAgain, seats))
         else:
-            outcome = rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
-            sending.take(self._binds.ended(seats, outcome))
+            sending.take(self._binds.ended(seats, rejected(BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))))
 
     def _bound(self, sending: Sending, commits: Sequence[Commit], revision: int) -> None:
         """Their transaction happened."""
@@ -345,14 +337,11 @@ class Bindings:
         sending.failed, sending.window = 0, sending.window * 2
         sending.now = replace(now, outcomes=now.outcomes | outcomes, promised=promised, revision=newest)
 
-    # --- failed -------------------------------------------------------------------------------
-
     async def _sort_out(self, sending: Sending, transaction: Transaction, answer: TxnResult) -> None:
         """Send the seats of a failed transaction again, after the watch has shown what it alone can show.
 
-        A seat with rules whose own pod, node or binding version moved keeps its place, because seats after it may rely
-        on it; after a few such failures, of it or of transactions in a row, it goes alone. One without rules does at
-        once. A gang is sent once more.
+        A seat with rules whose own pod, node or binding version moved keeps its place, as later seats may rely on it;
+        after a few failures, of it or in a row, it goes alone. One without rules does at once. A gang is sent again.
         """
         lane = sending.lane
         failures, counted, needed = what_moved(transaction, answer)

@@ -224,9 +224,6 @@ def together(commits: Sequence[Commit]) -> Transaction:
     return Transaction(commits, conditions, [*writes, *versions.values()], reads)
 
 
-# --- what moved -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class MovedKeys:
     """Which keys of a commit had moved when its transaction failed, and what they are now."""
@@ -314,9 +311,6 @@ def _same(known: Node, stored: KeyValue | None, format_: ObjectFormat) -> Node |
     except InvalidObject:
         return None
     return node if node == known else None
-
-
-# --- sent -----------------------------------------------------------------------------------------
 
 
 class Committer:
