@@ -56,8 +56,9 @@ def test_three_workers_of_six_namespaces_are_killed_and_break_no_rule(tmp_path: 
 
 
 @pytest.mark.timeout(300)
-def test_rk8s_pods_are_neither_lost_nor_bound_twice_nor_overcommitted(tmp_path: Path) -> None:
-    result = rk8s_round.play(tmp_path, cohorts=True)
+@pytest.mark.parametrize("cohorts", [True, False])
+def test_rk8s_pods_are_neither_lost_nor_bound_twice_nor_overcommitted(tmp_path: Path, *, cohorts: bool) -> None:
+    result = rk8s_round.play(tmp_path, cohorts=cohorts)
 
     assert result.violations == []
     assert result.binds == rk8s_round.PODS

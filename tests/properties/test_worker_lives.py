@@ -39,14 +39,10 @@ def test_a_life_is_the_same_each_time() -> None:
 
 
 ENOUGH = 400
-
-
 """Lives within which each of them is seen; most of them in the first few."""
 
 
 NOTICED = (1, 3, 7, 64, 122, 157)
-
-
 """Lives that noticed one of them last time; they are played first."""
 
 

@@ -20,7 +20,7 @@ from wharfinger.process.children.lives import Handle
 pytestmark = pytest.mark.skipif(not lives.THERE, reason="only Linux has pidfds")
 
 
-@pytest.fixture(params=["Python", "libc"], autouse=True)
+@pytest.fixture(params=["Python", "libc"])
 def calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "libc":
         monkeypatch.delattr("os.pidfd_open", raising=False)
@@ -35,6 +35,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
+@pytest.mark.usefixtures("calls")
 def test_a_signal_reaches_the_process_and_its_end_is_seen(sleeper: subprocess.Popen[bytes]) -> None:
     descriptor = lives.open_pidfd(sleeper.pid)
     ended = select.poll()
@@ -50,6 +51,7 @@ def test_a_signal_reaches_the_process_and_its_end_is_seen(sleeper: subprocess.Po
     os.close(descriptor)
 
 
+@pytest.mark.usefixtures("calls")
 def test_a_process_that_is_gone_has_no_descriptor() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -58,6 +60,7 @@ def test_a_process_that_is_gone_has_no_descriptor() -> None:
         lives.open_pidfd(gone.pid)
 
 
+@pytest.mark.usefixtures("calls")
 def test_flags_that_the_kernel_does_not_know_are_refused(sleeper: subprocess.Popen[bytes]) -> None:
     descriptor = lives.open_pidfd(sleeper.pid)
 
@@ -68,6 +71,7 @@ def test_flags_that_the_kernel_does_not_know_are_refused(sleeper: subprocess.Pop
     os.close(descriptor)
 
 
+@pytest.mark.usefixtures("calls")
 @pytest.mark.parametrize("why", [errno.ENOSYS, errno.EPERM])
 def test_without_a_descriptor_the_life_of_a_process_is_compared(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, why: int

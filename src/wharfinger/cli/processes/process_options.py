@@ -19,7 +19,6 @@ from typing import Literal
 
 from wharfinger.cli.options import config_option, plugins_option
 from wharfinger.errors import UsageError
-from wharfinger.framework.args import parse_duration
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import arguments, nested, setting
 from wharfinger.process.names import check_tenant_label
@@ -184,6 +183,8 @@ def eviction_of(format_: ClusterFormat, chosen: Eviction | None) -> Eviction:
 
 def seconds_of(option_name: str, text: str, least: str, most: str) -> float:
     """A duration within two others, as Go writes them. Raises `UsageError`, which names the option."""
+    from wharfinger.framework.args import parse_duration
+
     try:
         duration = parse_duration(text)
     except ValueError as error:

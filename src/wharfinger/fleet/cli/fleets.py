@@ -1,4 +1,4 @@
-"""`wharfinger fleet`: its commands, what they share (arguments, a fleet's object from a file), `get` and `history`.
+"""`wharfinger fleet`: its commands, what they share (arguments, an object from a file), `get`, `status` and `history`.
 
 Commands that write are compare-and-sets on the fleet's object and work while Temporal is down. Those that read show
 what the fleet's actor wrote. Their neighbour for machines is `hosts`.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.files import contents_of, load
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import RUN, WATCH, ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.objects.documents.kinds import FLEET
@@ -53,7 +53,7 @@ FileOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands, in the order in which help lists them."""
-    from wharfinger.fleet.cli import apply, changes, logs, status
+    from wharfinger.fleet.cli import apply, changes, logs
     from wharfinger.fleet.cli.diff import diff
     from wharfinger.fleet.cli.wait import wait
 
@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
     )
     for command in (apply.apply, *changes.COMMANDS):
         group.command(command.__name__, rich_help_panel=WRITE)(command)
-    for command in (get, status.status, history, diff, apply.plan, wait, logs.logs):
+    for command in (get, status, history, diff, apply.plan, wait, logs.logs):
         group.command(command.__name__, rich_help_panel=READ)(command)
     app.add_typer(group, name="fleet", rich_help_panel=RUN)
 
@@ -125,6 +125,27 @@ async def get(
         typer.echo("no fleet found", err=True)
     else:
         typer.echo(Columns(*FLEET_HEADINGS).render([fleet_row(picture, now) for picture in found]))
+
+
+@configured
+async def status(
+    fleet: FleetArgument,
+    *,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C. Not with -o."), WATCH
+    ] = False,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show how a fleet stands: slots, conditions, and what the running steps wait for.
+
+    Needs etcd alone: it shows what instances report even while Temporal is down.
+    """
+    from wharfinger.fleet.cli import status as shown
+
+    if watch and output is not Output.TABLE:
+        raise UsageError("these options exclude each other: --watch and --output")
+    await (shown.follow(connection, fleet) if watch else shown.once(connection, fleet, output))
 
 
 @configured

@@ -1,4 +1,4 @@
-"""`wharfinger fleet status`: one fleet with its slots, conditions, and what is being waited for.
+"""What `wharfinger fleet status` shows: one fleet with its slots, conditions, and what is being waited for.
 
 On a terminal, `--watch` draws it over itself while the seconds go on; elsewhere it is printed again whenever something
 changes. It is level-triggered: any change, and everything is read again.
@@ -9,16 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from wharfinger.cli.objects.tables import age
-from wharfinger.cli.options import WATCH, ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.errors import Unavailable, UsageError
+from wharfinger.cli.options import ConnectionOptions
+from wharfinger.cli.output import Columns, Output, plain, show
+from wharfinger.errors import Unavailable
 from wharfinger.fleet.cli import output as printed
-from wharfinger.fleet.cli.fleets import FleetArgument
 from wharfinger.fleet.reading.fleet_status import FleetStatus, look, status_of
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import changes, existing, read
@@ -35,26 +34,7 @@ _CALM = 0.3
 """Seconds that are let pass after a change, so that a burst is read once."""
 
 
-@configured
-async def status(
-    fleet: FleetArgument,
-    *,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C. Not with -o."), WATCH
-    ] = False,
-    output: OutputOption = Output.TABLE,
-    connection: ConnectionOptions,
-) -> None:
-    """Show how a fleet stands: slots, conditions, and what the running steps wait for.
-
-    Needs etcd alone: it shows what instances report even while Temporal is down.
-    """
-    if watch and output is not Output.TABLE:
-        raise UsageError("these options exclude each other: --watch and --output")
-    await (_follow(connection, fleet) if watch else _show(connection, fleet, output))
-
-
-async def _show(connection: ConnectionOptions, tenant: str, output: Output) -> None:
+async def once(connection: ConnectionOptions, tenant: str, output: Output) -> None:
     """Show it as it is now."""
     now = datetime.now(UTC)
     async with connection.store() as store:
@@ -116,7 +96,7 @@ def _field(name: str, value: str) -> str:
 # --- the view that stays --------------------------------------------------------------------------
 
 
-async def _follow(connection: ConnectionOptions, tenant: str) -> None:
+async def follow(connection: ConnectionOptions, tenant: str) -> None:
     """Show it, and every change, until cancelled."""
     async with connection.store() as store:
         estate = await read(store, tenant)

@@ -1,7 +1,7 @@
 """GpuMemory: whole graphics cards with enough memory each.
 
 A pod asks for cards by `nvidia.com/gpu`, and for memory that each card must have by `wharfinger.dev/gpu-memory`. A node
-offers cards by `nvidia.com/gpu`, all with the memory of its label (`objects.model.gpus`). A card is used by one pod.
+offers cards by `nvidia.com/gpu`, all with the memory of its label (`objects.model.node`). A card is used by one pod.
 
 NodeResourcesFit counts cards too, and so guards a node that another configuration fills. It leaves the memory to this
 plugin, because that is no sum: four cards of 40 GiB are not two of 80 GiB (`CatalogEntry.manages`).

@@ -192,8 +192,10 @@ def _stale(obj: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Availabil
 
 
 def _because(status: Mapping[str, Any]) -> str:
-    """Reason and message, on one line."""
-    given = (text(status, "reason"), text(status, "message"))
+    """Reason and message, however long, on one line."""
+    given = [status.get(name) or "" for name in ("reason", "message")]
+    if not all(isinstance(part, str) for part in given):
+        raise InvalidObject("reason or message is no text")
     message = ": ".join(" ".join(part.split()) for part in given if part)[:200]
     return f" ({message})" if message else ""
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wharfinger.cli.options import WATCH, ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.etcd.store import Store
-from wharfinger.placement.state.hub_view import HubView
+
+if TYPE_CHECKING:
+    from wharfinger.placement.state.hub_view import HubView
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change."), WATCH]
 APART = 1.0

@@ -1,6 +1,6 @@
 """Starts attempts: pops the queue in order, in groups, and never waits for results.
 
-Etcd's watch shows the outcome of an attempt. `state.queue.window` decides when the next group starts; it counts until
+Etcd's watch shows the outcome of an attempt. `active_queue.Window` decides when the next group starts; it counts until
 etcd has told of all its pods, and a Kubernetes API has answered their binds. Pods that are never placed with others,
 gangs and chains count in no group and have bounds of their own. Starts are level-triggered: one that etcd does not
 confirm in time is repeated, and so, slowly and for ever, is that of every waiting pod; a repeated start joins the open

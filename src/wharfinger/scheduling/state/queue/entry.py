@@ -77,7 +77,7 @@ class Entry:
     unopened: bool = False
     """Whether it has been gated since it was first seen."""
     group: str = ""
-    """The group in flight in which it counts, see `state.queue.window`; empty when it counts in none."""
+    """The group in flight in which it counts, see `active_queue.Window`; empty when it counts in none."""
     cohort: str = ""
     """The cohort or gang that was last started for it and others; empty when it was started by itself."""
     gang: Gang | None = None
