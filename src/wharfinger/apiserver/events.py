@@ -159,7 +159,7 @@ class EventReporter:
     host: str
     """Name of the process or its host, unique among the workers of the installation."""
     run: str
-    """Run id of the attempt that says so."""
+    """Run id of the attempt."""
     now: datetime
 
     def scheduled(self, pod: ObjectReference, node: str) -> ApiEvent:

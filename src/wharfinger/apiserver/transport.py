@@ -74,7 +74,7 @@ class ApiLimits:
     """How much is asked of one API server, and for how long."""
 
     qps: float = 50.0
-    """Requests a second, but for watches and leases; as many events besides; negative = no limit."""
+    """Requests a second, without watches and leases. Events have a limit of their own, as high. Negative = no limit."""
     burst: int = 100
     """Requests that may be sent at once before `qps` counts."""
     deadline: float = REQUEST_DEADLINE

@@ -1,4 +1,4 @@
-"""What a KubeSchedulerConfiguration's mappings, plugins' arguments (`pluginConfig`) among them, and fields are made of.
+"""Bases and types of fields of a KubeSchedulerConfiguration, and of plugins' arguments (`pluginConfig`) in it.
 
 They are pydantic models: fields are spelled in camelCase, unknown ones are refused, null means absent. Every field of
 a plugin's arguments has a default. Durations are written as Go writes them (`1h30m`, `1.5s`, `200ms`).

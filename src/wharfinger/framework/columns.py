@@ -93,7 +93,7 @@ def plus(column: IntColumn, amount: int) -> IntColumn:
     return total
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeColumns:
     """What the nodes say of themselves."""
 
@@ -210,7 +210,7 @@ class LabelColumns:
         return LabelColumns(labels, made)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PodColumns:
     """What the pods on each node sum up to.
 

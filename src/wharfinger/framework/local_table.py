@@ -237,7 +237,7 @@ class Pressed(NamedTuple):
     status: Status
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LocalClass:
     """What is known of one class of pods: what PreFilter said of it, and its table."""
 

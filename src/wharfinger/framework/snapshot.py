@@ -26,7 +26,7 @@ _ALWAYS = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
 NO_NOMINATIONS: Nominations = MappingProxyType({})
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Snapshot:
     """All nodes with the pods counted on them. Rows stand in the order in which the nodes appeared."""
 

@@ -202,10 +202,7 @@ def test_memory_stays_left_to_it_when_arguments_change_while_workers_run(changed
 
 
 def test_room_is_made_by_evicting_where_cards_are_large_enough() -> None:
-    low = [
-        wanting(f"low{unsigned_number}", 4, create_revision=unsigned_number + 1, node_name="n1")
-        for unsigned_number in range(2)
-    ]
+    low = [wanting(f"low{number}", 4, create_revision=number + 1, node_name="n1") for number in range(2)]
     around = snapshot(offering(), offering("n2", 8, 24), n1=low, n2=[wanting("small", 8, node_name="n2")])
     evaluation = PROFILE.evaluate(wanting("high", 4, 80, priority=10), around)
 

@@ -1,8 +1,8 @@
 """What a worker tells the API of its attempts: refusals as conditions, nominations, and events.
 
 A refusal is recorded in etcd first; the copy of the pod gets its condition from the API's answer, as any other state.
-So the copy always says what the API says, and a refusal that could not be told is seen by it: whoever owns the pod
-tells it again (`loops.sweeps`). Events are told in the background, as well as it can be done.
+So the copy always shows what the API has, also that a refusal did not arrive there: the worker that owns the pod
+reports it again (`loops.sweeps`). Events are told in the background, as well as it can be done.
 """
 
 from __future__ import annotations

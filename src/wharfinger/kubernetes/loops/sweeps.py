@@ -1,4 +1,4 @@
-"""What a worker does again for its own pods: promises that nobody keeps are sent, refusals that were not told are told.
+"""What a worker does again for its own pods: it sends promises without an attempt, and reports refusals once more.
 
 A bind is sent by the attempt that committed it. Where that attempt was lost (its worker and Temporal are gone, its run
 was terminated), the promise is still in etcd, and its room is held. Sending it twice does no harm. A promise that waits

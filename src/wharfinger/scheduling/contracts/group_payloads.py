@@ -151,6 +151,7 @@ def recorded_group(request: RefusalInput, outcome: Recorded | Gone) -> RecordedM
 
 def _seat(namespace: str, name: str, placed: Placed) -> Seat:
     others = {one.node: one.total for one in placed.ranking if one.node != placed.node}
+    # A bind needs no score: the history has it already, with `place`.
     return Seat.alike(placed, namespace=namespace, name=name, others=others, recorded=True, score=None)
 
 

@@ -14,7 +14,10 @@ from wharfinger.scheduling.state.cache.cache import Cache
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What a worker takes: pods naming one of its profiles, of its tenant (or of the common pool)."""
+    """What a worker takes: pods naming one of its profiles, of its tenant (or of the common pool).
+
+    Shards are not decided here: which of our workers starts a pod is `loops.shards`; any of them may place and bind it.
+    """
 
     scheduler_names: frozenset[str]
     """Names of our profiles; a pod with an empty scheduler name counts as `default-scheduler`."""

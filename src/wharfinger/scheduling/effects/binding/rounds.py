@@ -11,6 +11,8 @@
                 │                 its own pod, node or binding   adopted where it means the same; caught up; then alone
                 └─────────────────the rest, once more, half as many a transaction; binds of others came in between
     the next round:  seats that lost their node, on their next runner-up; seats that rely on pods not bound yet
+
+An answer that got lost is resolved by reading: the activity fails, and its retry finds the pods as they are.
 """
 
 from __future__ import annotations
@@ -95,9 +97,7 @@ class Bindings:
         self._committer = Committer(store=core.process.store, cache=core.pool.cache)
         self._settings = core.settings
         self._limits = core.limits
-        self._clock = core.process.clock
-        self._utc_now = core.process.utc_now
-        self._metrics = core.process.metrics
+        self._process = core.process
         self._locks, self._binds = core.locks, PendingBinds(core)
         self._keeping = Keeping(core, self._binds)
 
@@ -118,7 +118,7 @@ class Bindings:
     async def _bind(self, request: BindManyInput, policy: BindPolicy, calls: CallsMade | None = None) -> Outcomes:
         # Temporal begins the next try of a bind when the answer is late, whatever the former one still does.
         async with self._locks.hold(map(identity, request.seats)):
-            group = BindGroup(request, policy, self._clock(), calls)
+            group = BindGroup(request, policy, self._process.clock(), calls)
             left, found = await self._binds.find(group)
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
             left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
@@ -136,7 +136,7 @@ class Bindings:
 
     def _is_late(self, group: BindGroup) -> bool:
         """Whether others were in the way for too long."""
-        return self._clock() - group.began > group.policy.patience
+        return self._process.clock() - group.began > group.policy.patience
 
     async def _rounds(self, group: BindGroup, now: BindProgress) -> BindProgress:
         turns = 0
@@ -218,7 +218,7 @@ class Bindings:
         Seats that are not bound now take another step. Nothing is awaited until the transaction is sent.
         """
         lane, queue, now = sending.lane, sending.queue, sending.now
-        stamp = Stamp(sending.group.attempt, rfc3339(self._utc_now()))
+        stamp = Stamp(sending.group.attempt, rfc3339(self._process.utc_now()))
         commits: list[Commit] = []
         # What is all there is to send needs no measuring: a lone pod.
         load = None if lane.alone or lane.whole or sum(map(len, queue)) == 1 else Load(now.limits)
@@ -346,7 +346,7 @@ class Bindings:
         lane = sending.lane
         failures, counted, needed = what_moved(transaction, answer)
         for what in counted:
-            self._metrics.bind_conflicts.labels(moved=what).inc()
+            self._process.metrics.bind_conflicts.labels(moved=what).inc()
         sending.failed += 1
         if needed and lane.in_order:  # binds of others came in between: fewer pods, a shorter window
             sending.window = max(1, len(failures) // 2)
