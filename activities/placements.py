@@ -56,7 +56,7 @@ from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.names import placement_rollout_id, placement_workflow_id, update_run_id
 from wharfinger.process.parts import ProcessParts
-from wharfinger.scheduling.effects.failures import wrong_id
+from wharfinger.scheduling.effects.failures import check_workflow_id
 
 TICK = 3.0
 """Seconds between two heart-beats of a wait, and two looks at it."""
@@ -93,8 +93,7 @@ class DecidingActivities(PlacementActivities):
     async def decide(self, request: DecideInput) -> DecidedPlacement:
         """See `PlacementActivities.decide`."""
         right = placement_workflow_id(self._cluster, request.placement)
-        if request.workflow_id != right:
-            raise wrong_id(f"placement {request.placement}", request.workflow_id, right)
+        check_workflow_id(f"placement {request.placement}", request.workflow_id, right)
         await catch_up(self._process.store, self._view, request.seen)
         metrics, began = self._process.metrics, self._process.clock()
         now, failed = rfc3339(self._process.utc_now()), True
@@ -150,8 +149,7 @@ class RollingActivities(WorksActivities, RolloutActivities):
     async def plan_rollout(self, request: PlanRolloutInput) -> PlannedRollout:
         """See `RolloutActivities.plan_rollout`."""
         right = placement_rollout_id(self._cluster, request.placement)
-        if request.workflow_id != right:
-            raise wrong_id(f"placement {request.placement}", request.workflow_id, right)
+        check_workflow_id(f"placement {request.placement}", request.workflow_id, right)
         await catch_up(self._process.store, self._view, request.seen)
         return planned(self._view, self._contents, request.placement, self._process.clock())
 
@@ -215,8 +213,7 @@ class StagingActivities(WorksActivities, UpdateRunActivities):
     async def plan_run(self, request: PlanRunInput) -> PlannedRun:
         """See `UpdateRunActivities.plan_run`."""
         right = update_run_id(self._cluster, request.placement, request.run, request.identity)
-        if request.workflow_id != right:
-            raise wrong_id(f"run {request.run}", request.workflow_id, right)
+        check_workflow_id(f"run {request.run}", request.workflow_id, right)
         await catch_up(self._process.store, self._view, request.seen)
         return planned_run(self._view, self._contents, request)
 

@@ -171,14 +171,9 @@ class EventReporter:
         """The pod fits nowhere, or could not be bound; `message` is that of the condition."""
         return self._event(pod, WARNING, FAILED_SCHEDULING, "Scheduling", message)
 
-    def preempted(
-        self, victim: ObjectReference, preemptor: ObjectReference, node: str, *, preemptor_kind: str = "pod"
-    ) -> ApiEvent:
-        """A pod was evicted for another. The note has the preemptor's uid only; `related` has its name.
-
-        `preemptor_kind`: `pod`, or `podgroup` where `preemptor` is a PodGroup.
-        """
-        note = f"Preempted by {preemptor_kind} {preemptor.uid} on node {node}"
+    def preempted(self, victim: ObjectReference, preemptor: ObjectReference, node: str) -> ApiEvent:
+        """A pod was evicted for another. The note has the preemptor's uid only; `related` has its name."""
+        note = f"Preempted by pod {preemptor.uid} on node {node}"
         return replace(self._event(victim, NORMAL, PREEMPTED, "Preempting", note), related=preemptor)
 
     def gang_torn(

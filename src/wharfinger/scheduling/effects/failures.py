@@ -21,10 +21,11 @@ def behind(seen: int, wanted: int) -> ApplicationError:
     )
 
 
-def wrong_id(what: str, found: str, right: str) -> ApplicationError:
-    """The run is not the pod's own, or the gang's; never retried."""
-    return ApplicationError(
-        f"attempts of {what} run under the workflow id {right!r}, not {found!r}: start one with that id",
-        type=FailureType.WRONG_ID,
-        non_retryable=True,
-    )
+def check_workflow_id(what: str, found: str, right: str) -> None:
+    """Fail with `WrongWorkflowId`, which is never retried, where a run is not the one of what it is about."""
+    if found != right:
+        raise ApplicationError(
+            f"attempts of {what} run under the workflow id {right!r}, not {found!r}: start one with that id",
+            type=FailureType.WRONG_ID,
+            non_retryable=True,
+        )

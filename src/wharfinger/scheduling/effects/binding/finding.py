@@ -30,7 +30,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangNam
 from wharfinger.scheduling.contracts.scheduling import Gone, PlaceInput
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.eligibility import PodReference, StoredPod
-from wharfinger.scheduling.effects.failures import behind, wrong_id
+from wharfinger.scheduling.effects.failures import behind, check_workflow_id
 
 READ_LIMIT = 0.8
 """Seconds for the one read of a decision. Read and waits together stay below the activity's time-out."""
@@ -77,8 +77,7 @@ class Finder:
         if isinstance(stored, Gone):
             return stored
         right = self._right_id(stored.pod)
-        if right != request.workflow_id:
-            raise wrong_id(f"pod {stored.pod.key}", request.workflow_id, right)
+        check_workflow_id(f"pod {stored.pod.key}", request.workflow_id, right)
         wanted = max(stored.pod.mod_revision, _existing(request.revision, stored.read_at))
         found = self._known(reference, request) if await progress.wait_for(wanted, max(0.0, left)) else None
         if found is None:  # behind, or the pod changed once more: the next attempt sees the newer state
@@ -144,8 +143,7 @@ class Finder:
         Raises `StoreError`, and the failures Behind, Unavailable and WrongWorkflowId.
         """
         right = gang_workflow_id(self._cluster, name.namespace, name.name)
-        if request.workflow_id != right:
-            raise wrong_id(f"gang {name.namespace}/{name.name}", request.workflow_id, right)
+        check_workflow_id(f"gang {name.namespace}/{name.name}", request.workflow_id, right)
         progress = self._cache.progress
         if not await progress.wait_for(request.revision, self._behind_limit):
             newest = await self._eligibility.newest()
