@@ -5,8 +5,8 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
+from wharfinger.serving.allowed_hosts import AllowedHosts
 from wharfinger.serving.content import Content
-from wharfinger.serving.http_server import AllowedHosts
 from wharfinger.serving.options import of_process
 from wharfinger.serving.server import Server
 from wharfinger.telemetry import Metrics

@@ -26,10 +26,11 @@ from wharfinger.apiserver.client import ApiClient
 from wharfinger.errors import WharfingerError
 from wharfinger.serving import zpages
 from wharfinger.serving.access import Authenticator, Authorizer, Barred, Caller
+from wharfinger.serving.allowed_hosts import AllowedHosts
 from wharfinger.serving.content import Content
 from wharfinger.serving.exposition import MEDIA_TYPE, Exposition
 from wharfinger.serving.health import KINDS, HealthPages, Text
-from wharfinger.serving.http_server import AllowedHosts, Handler, HttpServer
+from wharfinger.serving.http_server import Handler, HttpServer
 from wharfinger.serving.listening import USUAL, ConnectionLimits, cannot_listen, open_sockets
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.pod_resources import LIMIT, REQUEST, heading, series

@@ -20,7 +20,7 @@ from wharfinger.page.access.admitting import TOO_MANY_WRONG, WrongTokens
 from wharfinger.page.access.sessions import ForgeryMarks, Sessions
 from wharfinger.page.options import PageOptions
 from wharfinger.serving.access import ANONYMOUS, Authenticator, Barred, Caller, bearer_token
-from wharfinger.serving.http_server import host_of
+from wharfinger.serving.allowed_hosts import host_of
 
 log = logging.getLogger(__name__)
 
