@@ -100,7 +100,7 @@ async def test_a_fleet_says_which_actions_mean_something(acting: Acting) -> None
 
 async def test_who_paused_and_why_is_told(acting: Acting, caplog: pytest.LogCaptureFixture) -> None:
     await acting.write(resting())
-    with caplog.at_level(logging.INFO, "wharfinger.page.web.inputs"):
+    with caplog.at_level(logging.INFO, "wharfinger.page.web.forms"):
         assert (await acting.ask("pause", "the disk is full"))[0] == 200
     paused = await acting.fleet()
     assert (await acting.ask("resume", "it was mended"))[0] == 200

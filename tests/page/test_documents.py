@@ -36,7 +36,7 @@ def watched() -> set[str]:
 async def test_every_address_is_documented(page: Page) -> None:
     documented = set(re.findall(r"^\| `(/api/v1/[^`?]+)", (DOCS / "ui.md").read_text(), flags=re.M))
 
-    found = [*routes(page.parts, lambda _: ""), *page.parts.acting()]
+    found = [*routes(page.parts, lambda _: ""), *page.parts.routes()]
     assert {route.path for route in found} == documented
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 
 import pytest
 
@@ -12,6 +12,4 @@ from wharfinger.page.views import VIEWS
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_each_name_of_the_table_is_a_view(name: str) -> None:
-    module, _, view = name.rpartition(".")
-
-    assert issubclass(getattr(import_module(module), view), PageView)
+    assert issubclass(resolve_name(name), PageView)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Set
 from datetime import datetime
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, Protocol, TypeVar
 
 from temporalio.client import Client
@@ -69,11 +69,7 @@ class PageView:
         self.page = page
 
     def routes(self) -> Iterable[Route]:
-        """Its addresses."""
-        return ()
-
-    def acting(self) -> Iterable[Route]:
-        """Those that change something, where that is allowed."""
+        """Its addresses; those that `acts` are served where that is allowed."""
         return ()
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
@@ -120,8 +116,7 @@ class PageParts:
         self.temporal = TemporalReach(connect, following.clock)
         self._views: list[PageView] = []
         for name in VIEWS:
-            module, _, view = name.rpartition(".")
-            self._views.append(getattr(import_module(module), view)(self))
+            self._views.append(resolve_name(name)(self))
         self._topics = {name: topic for view in self._views for name, topic in view.topics.items()}
         self._moments = {name: parts for view in self._views for name, parts in view.moments.items()}
         self.known_topics = topic_pattern({**dict.fromkeys(("status", *self._topics), 0), **self._moments})
@@ -140,13 +135,8 @@ class PageParts:
         return next(view for view in self._views if isinstance(view, kind))
 
     def routes(self) -> list[Route]:
-        """The addresses of all views; those that change something only where that is allowed."""
-        found = [route for view in self._views for route in view.routes()]
-        return found + (self.acting() if self.options.takes_actions else [])
-
-    def acting(self) -> list[Route]:
-        """Those that change something."""
-        return [route for view in self._views for route in view.acting()]
+        """The addresses of all views."""
+        return [route for view in self._views for route in view.routes()]
 
     async def run(self) -> None:
         """Follow, scrape and tell, until cancelled."""

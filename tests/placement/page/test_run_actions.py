@@ -232,13 +232,13 @@ async def test_a_run_that_is_not_there_is_not_found(desk: RunDesk) -> None:
 
 async def test_the_log_has_who_did_what_and_why(desk: RunDesk, caplog: pytest.LogCaptureFixture) -> None:
     await start(desk, ALL | {"beforeStageTasks": [APPROVAL]})
-    with caplog.at_level(logging.INFO, "wharfinger.page.web.inputs"):
+    with caplog.at_level(logging.INFO, "wharfinger.page.web.forms"):
         await desk.act("approve", "the metrics are fine", stage="prod", when="before")
         await desk.act("stop", "look\nfirst action=forged")
         await desk.act("stop", "again")
         await desk.act("retry", "in vain")
 
-    lines = [one.getMessage() for one in caplog.records if one.name == "wharfinger.page.web.inputs"]
+    lines = [one.getMessage() for one in caplog.records if one.name == "wharfinger.page.web.forms"]
     assert lines == [
         f"action_done action=approve run={RUN} stage=prod.before who='alice' why='the metrics are fine' written=True",
         f"action_done action=stop run={RUN} who='alice' why='look\\nfirst action=forged' written=True",
@@ -302,7 +302,7 @@ async def test_a_run_of_a_namespace_is_named_with_it(desk: RunDesk, caplog: pyte
     own = run_object(namespace="web") | {"kind": "StagedUpdateRun"}
     await desk.scene.put(own)
     form = {"reason": "because", "confirm": RUN}
-    with caplog.at_level(logging.INFO, "wharfinger.page.web.inputs"):
+    with caplog.at_level(logging.INFO, "wharfinger.page.web.forms"):
         code, told = await desk.site.post(f"update-runs/{RUN}/stop?namespace=web", form)
 
     assert (code, told["written"]) == (200, True)

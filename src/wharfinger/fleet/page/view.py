@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from wharfinger.fleet.reading.fleet_plans import plan
 from wharfinger.fleet.reading.fleet_status import FleetInstance, status_of
 from wharfinger.fleet.reading.fleet_summary import revision_rows
 from wharfinger.fleet.reading.fleet_templates import known_plugins
-from wharfinger.fleet.reading.fleets import FleetChange, Fleets
+from wharfinger.fleet.reading.fleets import Fleets
 from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import OF_FLEETS, fleet_at, read
@@ -24,7 +24,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
-from wharfinger.page.web.inputs import confirmed, done
+from wharfinger.page.web.forms import confirmed, done
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.process.committing import readable
 from wharfinger.process.names import COMMON
@@ -39,14 +39,8 @@ MOST_CHANGES = 20
 """Versions of a fleet's object that are told."""
 MOST_KEPT = 100
 """Fleets whose versions are kept."""
-VERBS: Mapping[str, Callable[[Fleets, str, str], Awaitable[FleetChange]]] = {
-    "pause": lambda fleets, tenant, why: fleets.pause(tenant, reason=why),
-    "resume": lambda fleets, tenant, why: fleets.resume(tenant, reason=why),
-    "promote": lambda fleets, tenant, why: fleets.promote(tenant, reason=why),
-    "abort": lambda fleets, tenant, why: fleets.abort(tenant, reason=why),
-    "undo": lambda fleets, tenant, why: fleets.undo(tenant, reason=why),
-}
-"""What a viewer may do with a rollout."""
+VERBS = ("pause", "resume", "promote", "abort", "undo")
+"""What a viewer may do with a rollout: methods of `Fleets`."""
 _WALKING = ("Running", "CanaryWaiting", "Pending")
 
 
@@ -277,15 +271,12 @@ class FleetsView(PageView):
         self.fleets = FleetPageReader(following.store, scraper, clock=following.clock, utc_now=following.utc_now)
 
     def routes(self) -> Iterable[Route]:
-        """All fleets, and what would happen next in one."""
+        """All fleets, what would happen next in one, and what is done with its rollout."""
         return [
             get("fleets", lambda _: self.fleets.all()),
             get("fleets/{tenant}/plan", lambda asked: self.fleets.planned(asked.name("fleet", "tenant"))),
+            Route("POST", "/api/v1/fleets/{tenant}/actions/{verb}", self._act, acts=True),
         ]
-
-    def acting(self) -> Iterable[Route]:
-        """Rollouts."""
-        return [Route("POST", "/api/v1/fleets/{tenant}/actions/{verb}", self._act, acts=True)]
 
     def tick(self, touched: Set[str]) -> None:
         """What was told expires with a change."""
@@ -296,6 +287,6 @@ class FleetsView(PageView):
         """Pause, resume, promote, abort or undo a rollout."""
         tenant, verb, who = asked.name("fleet", "tenant"), asked.verb(VERBS), asked.viewer.name
         form = confirmed(await asked.form(), tenant)
-        change = await VERBS[verb](Fleets(self.page.following.store, who=who), tenant, form.reason)
+        change = await getattr(Fleets(self.page.following.store, who=who), verb)(tenant, reason=form.reason)
         about = f"{verb} fleet={tenant}"
         return done(about, form, who, written=change.written, sentence=change.sentence)

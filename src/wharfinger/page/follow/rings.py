@@ -24,7 +24,7 @@ _BOUNDS: list[float] = (_FIRST * _FACTOR ** np.arange(_BUCKETS)).tolist()
 
 
 class _Ring:
-    """A number for each of the last slots."""
+    """A number, or several, for each of the last slots."""
 
     __slots__ = ("_began", "_newest", "_numbers", "_slots", "_width")
 
@@ -32,7 +32,7 @@ class _Ring:
         """`began`: since when there is something to know, monotonic seconds; `width`: seconds of a slot."""
         self._slots = slots
         self._width = width
-        self._numbers = [0] * slots
+        self._numbers: Any = [0] * slots
         self._began = self._newest = int(began / width)
 
     def _advance(self, now: float, fill: int) -> int:
@@ -93,40 +93,30 @@ class LevelRing(_Ring):
         return self._series()
 
 
-class DurationRing:
+class DurationRing(_Ring):
     """How long something took, as quantiles by slot; a quantile is exact to 20 %."""
 
-    __slots__ = ("_counts", "_newest", "_slots", "_width")
+    __slots__ = ()
 
     def __init__(self, *, slots: int = SLOTS, width: float = SLOT_SECONDS) -> None:
-        self._slots = slots
-        self._width = width
-        self._counts = np.zeros((slots, _BUCKETS), dtype=np.int32)
-        self._newest = -1
+        super().__init__(-width, slots=slots, width=width)
+        self._numbers = np.zeros((slots, _BUCKETS), dtype=np.int32)
 
     def add(self, now: float, seconds: float) -> None:
         """It took so long, and ended at `now`."""
         bucket = bisect_left(_BOUNDS, seconds, hi=_BUCKETS - 1)
-        self._counts[self._turn(now) % self._slots, bucket] += 1
+        self._numbers[self._advance(now, 0) % self._slots, bucket] += 1
 
     def quantiles(self, now: float, wanted: Sequence[float], over: int = 60) -> list[float | None]:
         """Over the last `over` slots, seconds; None where nothing happened."""
-        newest = self._turn(now)
+        newest = self._advance(now, 0)
         rows = np.arange(newest - over + 1, newest + 1) % self._slots
-        return [quantile for [quantile] in _quantiles(self._counts[rows].sum(axis=0, keepdims=True), wanted)]
+        return [quantile for [quantile] in _quantiles(self._numbers[rows].sum(axis=0, keepdims=True), wanted)]
 
     def series(self, now: float, wanted: Sequence[float]) -> list[list[float | None]]:
         """Each of the quantiles by slot, the oldest first."""
-        newest = self._turn(now)
-        return _quantiles(self._counts[np.arange(newest + 1, newest + 1 + self._slots) % self._slots], wanted)
-
-    def _turn(self, now: float) -> int:
-        slot = int(now / self._width)
-        if slot > self._newest:
-            for passed in range(max(self._newest + 1, slot - self._slots + 1), slot + 1):
-                self._counts[passed % self._slots] = 0
-            self._newest = slot
-        return self._newest
+        newest = self._advance(now, 0)
+        return _quantiles(self._numbers[np.arange(newest + 1, newest + 1 + self._slots) % self._slots], wanted)
 
 
 def _quantiles(

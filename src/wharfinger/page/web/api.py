@@ -33,7 +33,7 @@ def routes(parts: PageParts, mark_of: Callable[[Viewer], str]) -> list[Route]:
         get("session", lambda asked: _session(parts, asked, mark_of)),
         get("status", lambda asked: parts.status(asked.namespace)),
         get("alerts", lambda _: _alerts(parts)),
-        *parts.routes(),
+        *(route for route in parts.routes() if parts.options.takes_actions or not route.acts),
     ]
 
 

@@ -1,22 +1,12 @@
-"""What requests ask for, checked: names, numbers, selectors and forms within limits. Anything else is a `BadInput`.
-
-The page changes something (`--allow-actions`) only by a form that has a reason and repeats the name. What is done is
-noted under the viewer's name.
-"""
+"""Texts of requests, read within limits: topics of the stream, and label selectors. Anything else is a `BadInput`."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wharfinger.errors import WharfingerError
-from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
-from wharfinger.page.follow.plain import text
 
 LONGEST_NAME = 253
 LONGEST_SELECTOR = 1000
@@ -33,29 +23,6 @@ class BadInput(WharfingerError):
 
 class TooLong(WharfingerError):
     """A question was given up, or never got its turn."""
-
-
-def name_of(text: str, what: str) -> str:
-    """A name of an object, or of a namespace. Raises `BadInput`."""
-    if not text or len(text) > LONGEST_NAME or "/" in text or not text.isprintable():
-        raise BadInput(f"{what}: that is no name")
-    return text
-
-
-def optional_name(query: Mapping[str, str], parameter: str) -> str:
-    """A name that may be left out; empty then. Raises `BadInput`."""
-    text = query.get(parameter, "")
-    return name_of(text, parameter) if text else ""
-
-
-def number(query: Mapping[str, str], parameter: str, usual: int, *, least: int, most: int) -> int:
-    """A whole number in a range. Raises `BadInput`."""
-    text = query.get(parameter, "")
-    if not text:
-        return usual
-    if not (text.isascii() and text.isdigit() and len(text) <= 9) or not least <= int(text) <= most:
-        raise BadInput(f"{parameter}: a number from {least} to {most} is asked for")
-    return int(text)
 
 
 def topic_pattern(topics: Mapping[str, int]) -> re.Pattern[str]:
@@ -130,43 +97,3 @@ def _value(text: str) -> str:
     if not _LABEL_VALUE.fullmatch(value):
         raise BadInput(f"selector: {value[:80]!r} is no value of a label")
     return value
-
-
-def pod_key(found: Mapping[str, str]) -> PodKey:
-    """Namespace and name out of an address. Raises `BadInput`."""
-    return PodKey(name_of(found["namespace"], "namespace"), name_of(found["name"], "name"))
-
-
-log = logging.getLogger(__name__)
-
-
-class ActionForm(BaseModel):
-    """What every action has to carry."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, str_strip_whitespace=True)
-
-    reason: Annotated[str, Field(min_length=1, max_length=200)]
-    confirm: Annotated[str, Field(min_length=1, max_length=253)]
-    """The name of what is changed, again."""
-    stage: Annotated[str, Field(max_length=63)] = ""
-    """Of an update run: which stage is approved."""
-    when: Literal["before", "after"] = "before"
-    """Whether the stage may start, or end."""
-
-
-def confirmed(body: bytes, name: str) -> ActionForm:
-    """The form of an action on what has that name. Raises `BadInput`."""
-    try:
-        form = ActionForm.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise BadInput(f"{text('.'.join(map(str, first['loc'])) or 'the form')}: {first['msg']}") from None
-    if form.confirm != name:
-        raise BadInput(f"confirm: repeat the name {text(name)}")
-    return form
-
-
-def done(about: str, form: ActionForm, who: str, *, written: bool, sentence: str) -> dict[str, Any]:
-    """Note that an action was carried out, and tell it. `about`: the verb, and on what: `pause fleet=prod`."""
-    log.info("action_done action=%s who=%r why=%r written=%s", about, who, form.reason, written)
-    return {"written": written, "sentence": text(sentence)}

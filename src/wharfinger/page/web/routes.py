@@ -14,8 +14,7 @@ from wharfinger.errors import NotFound
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.page.access.guard import Viewer
-from wharfinger.page.web import inputs
-from wharfinger.page.web.inputs import BadInput
+from wharfinger.page.web.inputs import LONGEST_NAME, BadInput, selector_of
 
 MOST_FORM = 64 * 1024
 """Bytes of a form."""
@@ -40,24 +39,33 @@ class PageRequest:
     @property
     def namespace(self) -> str:
         """The one whose objects are asked for; empty = all. Raises `BadInput`."""
-        return inputs.optional_name(self.query, "namespace")
+        return self.optional_name("namespace")
 
     @property
     def pod(self) -> PodKey:
         """Namespace and name out of the address, of a pod or a gang. Raises `BadInput`."""
-        return inputs.pod_key(self.names)
+        return PodKey(self.name("namespace", "namespace"), self.name("name"))
 
     def name(self, what: str, part: str = "name") -> str:
         """The name in this part of the address. `what`: of what, for people. Raises `BadInput`."""
-        return inputs.name_of(self.names[part], what)
+        return _name(self.names[part], what)
+
+    def optional_name(self, parameter: str) -> str:
+        """A parameter that is a name, and may be left out; empty then. Raises `BadInput`."""
+        return _name(text, parameter) if (text := self.query.get(parameter, "")) else ""
 
     def number(self, parameter: str, usual: int, *, least: int, most: int) -> int:
         """A parameter that is a whole number in a range. Raises `BadInput`."""
-        return inputs.number(self.query, parameter, usual, least=least, most=most)
+        text = self.query.get(parameter, "")
+        if not text:
+            return usual
+        if not (text.isascii() and text.isdigit() and len(text) <= 9) or not least <= int(text) <= most:
+            raise BadInput(f"{parameter}: a number from {least} to {most} is asked for")
+        return int(text)
 
     def selector(self) -> LabelSelector:
         """The parameter `selector`. Raises `BadInput`."""
-        return inputs.selector_of(self.query.get("selector", ""))
+        return selector_of(self.query.get("selector", ""))
 
     def verb(self, known: Container[str]) -> str:
         """The action that the address names. Raises `NotFound` for one that is not known."""
@@ -69,6 +77,13 @@ class PageRequest:
     async def form(self) -> bytes:
         """The body. Raises `BadInput` for one that is too long."""
         return await body_of(self.request, MOST_FORM)
+
+
+def _name(text: str, what: str) -> str:
+    """A name of an object, or of a namespace."""
+    if len(text) not in range(1, LONGEST_NAME + 1) or "/" in text or not text.isprintable():
+        raise BadInput(f"{what}: that is no name")
+    return text
 
 
 Handler = Callable[[PageRequest], Answer]

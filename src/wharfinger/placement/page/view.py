@@ -9,7 +9,8 @@ from typing import Any
 from wharfinger.errors import DoesNotApply, InvalidConfiguration, UsageError
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
-from wharfinger.page.web.inputs import ActionForm, BadInput, confirmed, done
+from wharfinger.page.web.forms import ActionForm, confirmed, done
+from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hub_alerts import HUB_METRICS, HubAlerts
@@ -63,11 +64,8 @@ class PlacementView(PageView):
             get("placements/{placement}", lambda asked: self.placements.one(_reference(asked))),
             get("placements/{placement}/history", lambda asked: self.placements.history(_reference(asked))),
             get("update-runs/{name}", lambda asked: self.update_runs.one(asked.name("run"), asked.namespace)),
+            Route("POST", "/api/v1/update-runs/{name}/{verb}", self._act, acts=True),
         ]
-
-    def acting(self) -> Iterable[Route]:
-        """Update runs."""
-        return [Route("POST", "/api/v1/update-runs/{name}/{verb}", self._act, acts=True)]
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Who is registered, metrics of hubs, and whether anything changes on a hub."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from wharfinger.errors import NotFound, UsageError
 from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.plain import text
 from wharfinger.page.parts import PageParts, PageView
-from wharfinger.page.web import inputs as read
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.replay.kept_form import KeptReport
 from wharfinger.replay.page.replay_figures import ReportInShort, between, in_full
@@ -146,7 +145,6 @@ NOT_EVALUATED = (
 class ReplayView(PageView):
     """Reports of replay."""
 
-    moments: Mapping[str, int] = {"replays": 0}
     unevaluated = NOT_EVALUATED
 
     def __init__(self, page: PageParts) -> None:
@@ -163,5 +161,5 @@ class ReplayView(PageView):
 
     async def _one(self, asked: PageRequest) -> Answer:
         """One report; `beside`: with another one."""
-        namespace, beside = asked.namespace, read.optional_name(asked.query, "beside")
+        namespace, beside = asked.namespace, asked.optional_name("beside")
         return await self.replays.one(asked.name("replay"), namespace, beside)

@@ -67,7 +67,7 @@ def verdicts(stage: PresentState, asked: GangQuestion, clock: Callable[[], float
     until = clock() + BUDGET
     rows = []
     for terms, infos in offered[:MOST_DOMAINS]:
-        free = _free(infos)
+        free = free_in(infos)
         where = domain(stage.snapshot, terms) if terms else None
         rows.append(
             {
@@ -141,7 +141,7 @@ def _offered(snapshot: Snapshot, gang: Gang, bound: Iterable[Pod]) -> list[tuple
         if (node := snapshot.node(pod.node_name)) is not None and (terms := _terms(node.labels, keys)) is not None
     }
     chosen = [(terms, infos) for terms, infos in found.items() if not fixed or terms in fixed]
-    return sorted(chosen, key=lambda one: (-sum(_free(one[1]).values()), one[0]))
+    return sorted(chosen, key=lambda one: (-sum(free_in(one[1]).values()), one[0]))
 
 
 def _terms(labels: Mapping[str, str], keys: Iterable[str]) -> Terms | None:
@@ -149,7 +149,8 @@ def _terms(labels: Mapping[str, str], keys: Iterable[str]) -> Terms | None:
     return terms if len(terms) == len(tuple(keys)) else None
 
 
-def _free(infos: Iterable[NodeInfo]) -> dict[str, int]:
+def free_in(infos: Iterable[NodeInfo]) -> dict[str, int]:
+    """What is free on these nodes together, by resource."""
     free: dict[str, int] = {}
     for info in infos:
         for resource in info.node.allocatable:

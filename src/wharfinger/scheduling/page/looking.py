@@ -14,7 +14,7 @@ from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.page.follow.plain import moment, text
 from wharfinger.scheduling.page.deciding import Deciders, PresentState
 from wharfinger.scheduling.page.following import Following
-from wharfinger.scheduling.page.gang_verdicts import GangQuestion, verdicts
+from wharfinger.scheduling.page.gang_verdicts import MOST_DOMAINS, GangQuestion, free_in, verdicts
 from wharfinger.scheduling.page.objects import node_in_full, pod_in_full, pod_in_short
 from wharfinger.scheduling.page.pending import PendingPods, held_by
 from wharfinger.scheduling.page.read_model import STATES
@@ -212,14 +212,8 @@ class Looking:
             values = [info.node.labels.get(key) for key in keys]
             if all(value is not None for value in values):
                 found.setdefault(", ".join(map(str, values)), []).append(info)
-        told = []
-        for place, infos in sorted(found.items())[:200]:
-            free: dict[str, int] = {}
-            for info in infos:
-                for resource in info.node.allocatable:
-                    free[resource] = free.get(resource, 0) + max(0, info.free(resource))
-            told.append({"domain": text(place), "nodes": len(infos), "free": free})
-        return told
+        some = sorted(found.items())[:MOST_DOMAINS]
+        return [{"domain": text(place), "nodes": len(infos), "free": free_in(infos)} for place, infos in some]
 
     def _group(self, key: GangKey) -> PodGroup | None:
         return self._following.cache.surroundings.pod_group(*key)

@@ -12,8 +12,7 @@ from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.rings import SLOT_SECONDS
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView, namespace_of
-from wharfinger.page.web import inputs as read
-from wharfinger.page.web.inputs import BadInput
+from wharfinger.page.web.inputs import LONGEST_NAME, BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.scheduling.page import helping
 from wharfinger.scheduling.page import what_if as supposing
@@ -185,7 +184,7 @@ class SchedulingView(PageView):
         state, words = asked.query.get("state", ""), asked.query.get("name", "")
         if state and state not in STATES:
             raise BadInput(f"state: one of {', '.join(STATES)}")
-        if len(words) > read.LONGEST_NAME:
+        if len(words) > LONGEST_NAME:
             raise BadInput("name: too long")
         return await self.looking.pods(
             namespace=asked.namespace,

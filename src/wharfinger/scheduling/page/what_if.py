@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from wharfinger.errors import InvalidConfiguration
 from wharfinger.framework.config.dynamic import ProfileValue
@@ -29,6 +29,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
 from wharfinger.objects.model.selectors import Taint, Toleration
 from wharfinger.page.follow.plain import text
+from wharfinger.page.web.forms import read_form
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.scheduling.page.deciding import PresentState
 
@@ -93,12 +94,7 @@ class WhatIfForm(_Part):
 
 def form_of(body: bytes) -> WhatIfForm:
     """Read a form. Raises `BadInput`, which says where it is wrong."""
-    try:
-        form = WhatIfForm.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the form"
-        raise BadInput(f"{text(place)}: {first['msg']}") from None
+    form = read_form(WhatIfForm, body)
     problems = _problems(form)
     if problems:
         raise BadInput(text(problems[0]))
