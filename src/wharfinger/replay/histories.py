@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -131,7 +131,7 @@ async def read_runs(
             room.leave(size)
         await work
     except* RPCError as errors:
-        first = next(_flat(errors))
+        first = errors.exceptions[0]  # of the group of tasks
         raise ServerError(f"Temporal did not return the recorded decisions: {first}") from first
     finally:
         work.cancel()
@@ -164,14 +164,6 @@ class BytesAtOnce:
             if not turn.done():
                 self._free -= waiting
                 turn.set_result(None)
-
-
-def _flat(group: BaseExceptionGroup[RPCError]) -> Iterator[RPCError]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _flat(error)
-        else:
-            yield error
 
 
 async def _fetched(client: Client, name: RunName) -> DecidedRun | UnreadRun | None:
