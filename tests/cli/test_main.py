@@ -20,6 +20,7 @@ from tests.cli.shell import Shell
 from tests.patience import patient
 from wharfinger.cli import entry, main
 from wharfinger.cli.connect import open_temporal
+from wharfinger.cli.help_drawing import flowing
 from wharfinger.cli.options import ConnectionOptions, settings_from
 from wharfinger.errors import ServerError, UsageError
 
@@ -134,12 +135,10 @@ def test_exit_code_reports_wrong_use_where_no_output_has_a_reader() -> None:
 
 OWN_COMMAND = """
 import asyncio, sys
-import wharfinger.configuration.cli.commands as commands
+import wharfinger.scheduling.cli.pending as module
 from wharfinger.cli.main import main
 
-commands.register = lambda app: app.command("config")(config)
-
-def config():
+def pending():
 """
 AT_THE_END = """
     sys.stdout.write("held back until the process ends")
@@ -166,8 +165,8 @@ ANOTHER_PIPE = """
 
 
 def own_command(body: str) -> list[str]:
-    """The command line of a process whose command `config` is this one."""
-    return [sys.executable, "-c", f'{OWN_COMMAND}{body}\nmain(["config"])']
+    """The command line of a process whose command `pending` is this one."""
+    return [sys.executable, "-c", f'{OWN_COMMAND}{body}\nmodule.pending = pending\nmain(["pending"])']
 
 
 @pytest.mark.parametrize(
@@ -215,7 +214,7 @@ def test_help_is_wrapped_to_the_terminal_and_lists_keep_their_lines() -> None:
     - another that
       goes on
     """
-    assert main.flowing(text) == "What it does.\n\nA paragraph of two lines.\n\n- one thing\n- another that goes on"
+    assert flowing(text) == "What it does.\n\nA paragraph of two lines.\n\n- one thing\n- another that goes on"
 
 
 def command_lines() -> list[str]:

@@ -1,11 +1,13 @@
 """How the help of a command is drawn: every option's name is whole, whatever the terminal's width.
 
 typer's own tables cut names that do not fit: two options then look the same. Here names stand in a column where that
-leaves enough room for what is said of them, else above it. `cli.main` gives commands this class; groups are typer's.
+leaves enough room for what is said of them, else above it. Commands have this class; groups are typer's.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
@@ -24,6 +26,15 @@ ARGUMENTS, OPTIONS = "Arguments", "Options"
 
 Record = tuple[str, str]
 """Names with their value (`--port PORT`), and what is said of them."""
+
+
+def flowing(text: str) -> str:
+    """A docstring with each paragraph on one line, to be wrapped to the terminal's width: typer keeps its line breaks.
+
+    Lines that begin with `- ` stay on their own.
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(re.sub(r"\s*\n(?!- )\s*", " ", paragraph) for paragraph in paragraphs)
 
 
 class WholeHelpCommand(TyperCommand):

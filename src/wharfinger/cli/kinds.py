@@ -6,9 +6,9 @@ missing here, is as for any kind of which only the metadata is known.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from pkgutil import resolve_name
 from typing import Any
 
 from wharfinger.etcd.store import Store
@@ -39,17 +39,13 @@ class KindParts:
     check: str = ""
     """A subclass of `WriteCheck`: what `apply` checks before it writes."""
     write: str = ""
-    """Writes a manifest in the place of `apply`: `async (store, reference, manifest) -> Applied`."""
+    """Writes a manifest in the place of `apply`: `async (store, reference, manifest) -> str`, a result of `Applied`."""
     delete: str = ""
-    """Deletes in the place of `delete`: `async (store, reference, ignore_not_found) -> bool`, whether it is done."""
+    """Deletes in the place of `delete`: `async (store, reference) -> str`, what was done. Raises `NotFound`."""
     describe: str = ""
     """What `describe` prints: `async (connection, kind, name, namespace) -> str`."""
     instead: str = ""
     """The command that shows one in the place of `describe`, such as `wharfinger fleet status`."""
-
-    def names(self) -> Mapping[str, str]:
-        """The dotted name of each part that there is."""
-        return {one.name: name for one in fields(self) if ":" in (name := getattr(self, one.name))}
 
 
 _PLACED = KindParts(
@@ -89,19 +85,8 @@ KINDS: Mapping[Kind, KindParts] = {
 
 def part(kind: Kind, name: str) -> Any:
     """A part of a kind, by its field's name; None = the kind has none of its own."""
-    dotted = getattr(parts_of(kind), name)
-    return imported(dotted) if dotted else None
-
-
-def parts_of(kind: Kind) -> KindParts:
-    """All parts of a kind."""
-    return KINDS.get(kind, KindParts())
-
-
-def imported(dotted: str) -> Any:
-    """What a dotted name `module:name` stands for."""
-    module, _, name = dotted.partition(":")
-    return getattr(importlib.import_module(module), name)
+    dotted = getattr(KINDS.get(kind), name, "")
+    return resolve_name(dotted) if dotted else None
 
 
 def stored_objects(store: Store, kind: Kind, namespace: str = "") -> StoredObjects:

@@ -1,8 +1,7 @@
 """The command `wharfinger`: gathers the commands, and turns errors into one line and an exit code.
 
-Every command module offers `register(app)`. It imports lightly and defers what is heavy into its
-functions; and of a command line only the module of its command is imported, so that an agent can start
-many workers. `cli.options` describes how to write a command.
+A command's module imports lightly and defers what is heavy into its functions; and of a command line only the module
+of its command is imported, so that an agent can start many workers. `cli.options` describes how to write a command.
 
 Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted.
 """
@@ -11,19 +10,17 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib
-import inspect
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Annotated, TextIO
 
 import typer
-from typer.core import TyperCommand
 from typer.main import get_command
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
+from wharfinger.cli.options import OBJECTS, RUN, UNDERSTAND, add_command
 from wharfinger.cli.output import discard, duplicates, reader_left
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
@@ -42,36 +39,41 @@ DEBUG = "WHARFINGER_DEBUG"
 """Set to anything, it shows tracebacks."""
 
 COMMANDS = {
-    "worker": "wharfinger.programs.cli.worker",
-    "kube-scheduler": "wharfinger.programs.cli.kube_scheduler",
-    "agent": "wharfinger.programs.cli.agent",
-    "hub": "wharfinger.programs.cli.hub",
-    "member": "wharfinger.programs.cli.member",
-    "ui": "wharfinger.programs.cli.ui",
-    "dev": "wharfinger.dev.cli.dev",
-    "demo": "wharfinger.dev.cli.demo",
-    "kubernetes": "wharfinger.kubernetes.cli.commands",
-    "etcd": "wharfinger.programs.cli.etcd_commands",
-    "fleet": "wharfinger.fleet.cli.fleets",
-    "host": "wharfinger.fleet.cli.hosts",
-    "config": "wharfinger.configuration.cli.commands",
-    "apply": "wharfinger.cli.objects.apply",
-    "get": "wharfinger.cli.objects.get",
-    "delete": "wharfinger.cli.objects.delete",
-    "describe": "wharfinger.cli.objects.describe",
-    "pending": "wharfinger.scheduling.cli.pending",
-    "explain": "wharfinger.scheduling.cli.explain",
-    "simulate": "wharfinger.whatif.cli.simulate",
-    "capacity": "wharfinger.whatif.cli.capacity",
-    "replay": "wharfinger.replay.cli.replay",
-    "archive": "wharfinger.replay.cli.archive",
-    "backup": "wharfinger.programs.cli.backup",
-    "placement": "wharfinger.placement.cli.placements",
-    "update-run": "wharfinger.placement.cli.update_runs",
-    "cluster": "wharfinger.placement.cli.clusters",
-    "workflow-id": "wharfinger.scheduling.cli.workflow_id",
+    "worker": (RUN, "wharfinger.programs.cli.worker:worker"),
+    "kube-scheduler": (RUN, "wharfinger.programs.cli.kube_scheduler:kube_scheduler"),
+    "agent": (RUN, "wharfinger.programs.cli.agent:agent"),
+    "hub": (RUN, "wharfinger.programs.cli.hub:hub"),
+    "member": (RUN, "wharfinger.programs.cli.member:member"),
+    "ui": (RUN, "wharfinger.programs.cli.ui:ui"),
+    "dev": (RUN, "wharfinger.dev.cli.dev:dev"),
+    "demo": (RUN, "wharfinger.dev.cli.demo:demo"),
+    "apply": (OBJECTS, "wharfinger.cli.objects.apply:apply"),
+    "get": (OBJECTS, "wharfinger.cli.objects.get:get"),
+    "delete": (OBJECTS, "wharfinger.cli.objects.delete:delete"),
+    "describe": (OBJECTS, "wharfinger.cli.objects.describe:describe"),
+    "pending": (UNDERSTAND, "wharfinger.scheduling.cli.pending:pending"),
+    "explain": (UNDERSTAND, "wharfinger.scheduling.cli.explain:explain"),
+    "simulate": (UNDERSTAND, "wharfinger.whatif.cli.simulate:simulate"),
+    "capacity": (UNDERSTAND, "wharfinger.whatif.cli.capacity:capacity"),
+    "replay": (UNDERSTAND, "wharfinger.replay.cli.replay:replay"),
+    "archive": (UNDERSTAND, "wharfinger.replay.cli.archive:archive"),
+    "backup": (RUN, "wharfinger.programs.cli.backup:backup"),
+    "workflow-id": (UNDERSTAND, "wharfinger.scheduling.cli.workflow_id:workflow_id"),
 }
-"""Commands in the order of help, each with its module, which has a `register(app)`."""
+"""By name, in the order of help: its panel there, and the function that is the command."""
+GROUPS = {
+    "kubernetes": (RUN, "wharfinger.kubernetes.cli.commands:commands"),
+    "etcd": (RUN, "wharfinger.programs.cli.etcd_commands:commands"),
+    "fleet": (RUN, "wharfinger.fleet.cli.fleets:commands"),
+    "host": (RUN, "wharfinger.fleet.cli.hosts:commands"),
+    "config": (RUN, "wharfinger.configuration.cli.commands:commands"),
+    "placement": (UNDERSTAND, "wharfinger.placement.cli.placements:commands"),
+    "update-run": (OBJECTS, "wharfinger.placement.cli.update_runs:commands"),
+    "cluster": (OBJECTS, "wharfinger.placement.cli.clusters:commands"),
+}
+"""Of commands: the function makes the group. Help lists them behind the commands."""
+PARSED_OTHERWISE = {"kube-scheduler": "wharfinger.programs.cli.kube_scheduler:KubeSchedulerCommand"}
+"""Commands that read their command line in a way of their own: their class."""
 
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of what typer raises about a command line; it moved between typer's releases."""
@@ -94,7 +96,7 @@ def _root(
     """A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow."""
 
 
-def command_line(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+def command_line(names: Container[str] = (*COMMANDS, *GROUPS)) -> typer.Typer:
     """The command `wharfinger`, with the commands of these names."""
     app = typer.Typer(
         name="wharfinger",
@@ -108,26 +110,14 @@ def command_line(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for name in names:
-        importlib.import_module(COMMANDS[name]).register(app)
-    _flow(app)
+    for name, (panel, command) in COMMANDS.items():
+        if name in names:
+            kind = PARSED_OTHERWISE.get(name)
+            add_command(app, name, resolve_name(command), panel, resolve_name(kind) if kind else WholeHelpCommand)
+    for name, (panel, group) in GROUPS.items():
+        if name in names:
+            app.add_typer(resolve_name(group)(), name=name, rich_help_panel=panel)
     return app
-
-
-def _flow(commands: typer.Typer) -> None:
-    """Let help be wrapped to the terminal's width, with whole names: typer keeps the line breaks of a docstring."""
-    for command in commands.registered_commands:
-        command.cls = WholeHelpCommand if command.cls in (None, TyperCommand) else command.cls
-        command.help = flowing(command.help or (command.callback.__doc__ if command.callback else None) or "")
-    for group in commands.registered_groups:
-        if group.typer_instance is not None:
-            _flow(group.typer_instance)
-
-
-def flowing(text: str) -> str:
-    """A docstring with each paragraph on one line; lines that begin with `- ` stay on their own."""
-    paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(re.sub(r"\s*\n(?!- )\s*", " ", paragraph) for paragraph in paragraphs)
 
 
 @functools.cache
@@ -145,7 +135,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(line: list[str], pipes: Mapping[TextIO, int]) -> int:
     try:
-        known = line[0] if line and line[0] in COMMANDS else None
+        known = line[0] if line and line[0] in COMMANDS.keys() | GROUPS.keys() else None
         return _code(_parser(known)(args=line, prog_name="wharfinger", standalone_mode=False))
     except SystemExit as leaving:
         # typer and rich leave with 1 and without a word, whatever broken pipe it was

@@ -2,10 +2,6 @@
 
 Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
 
-    # cli/objects/things.py
-    def register(app: typer.Typer) -> None:        # `cli.main` calls it
-        app.command("things", rich_help_panel=OBJECTS)(things)
-
     @configured
     async def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: ConnectionOptions) -> None:
         '''What --help says.'''
@@ -34,7 +30,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 from urllib.parse import urlsplit
 
 import typer
+from typer.core import TyperCommand
 
+from wharfinger.cli.help_drawing import WholeHelpCommand, flowing
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import Declared, Option, declared, nested, setting
@@ -48,6 +46,31 @@ RUN = "Run"
 OBJECTS = "Objects"
 UNDERSTAND = "Understand"
 """Panels of `wharfinger --help`, in this order."""
+
+
+def add_command(
+    app: typer.Typer,
+    name: str,
+    command: Callable[..., None],
+    panel: str | None = None,
+    kind: type[TyperCommand] = WholeHelpCommand,
+) -> None:
+    """Add a command; its docstring is its help, and `panel` the one in which the help of `app` lists it."""
+    app.command(name, rich_help_panel=panel, cls=kind, help=flowing(command.__doc__ or ""))(command)
+
+
+def command_group(
+    help: str,
+    commands: Mapping[str, Callable[..., None]] | None = None,
+    *,
+    panels: Mapping[str, Mapping[str, Callable[..., None]]] | None = None,
+) -> typer.Typer:
+    """A group of commands by their names, in the order of its help: in no panel, and in panels."""
+    group = typer.Typer(no_args_is_help=True, help=help)
+    for panel, found in ((None, commands or {}), *(panels or {}).items()):
+        for name, command in found.items():
+            add_command(group, name, command, panel)
+    return group
 
 
 OptionTable = Mapping[str, tuple[Any, Any]]
@@ -83,6 +106,11 @@ def option(
         min=min,
         max=max,
     )
+
+
+def namespace_option(help: str, shown: str | bool = True) -> Any:
+    """`--namespace`, for `Annotated`; `shown` is what help shows of the default."""
+    return typer.Option("--namespace", "-n", help=help, metavar="NAME", show_default=shown)
 
 
 @dataclass(frozen=True, slots=True)

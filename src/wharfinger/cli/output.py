@@ -12,7 +12,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Annotated, Any, TextIO, TypeVar
@@ -93,7 +93,7 @@ def discard(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-__all__ = ["Columns", "Output", "OutputOption", "plain", "say", "show", "to_text"]
+__all__ = ["Columns", "Output", "OutputOption", "plain", "progress", "say", "show", "show_rows", "to_text"]
 """`plain` too: commands print by it what others wrote."""
 
 
@@ -108,6 +108,8 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.", metavar="table|json|yaml")]
 """Annotation of a command's parameter `output`, whose default is `Output.TABLE`."""
 
+PROGRESS_FROM = 2000
+"""Pods from which on a terminal is shown a progress bar."""
 _GAP = "   "
 
 
@@ -138,6 +140,16 @@ def show(value: Any, output: Output) -> None:
     typer.echo(to_text(value, output))
 
 
+def show_rows(value: Any, output: Output, headings: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> None:
+    """Print a plain value for programs, or its rows for people; `nothing` on standard error where there are none."""
+    if output is not Output.TABLE:
+        show(value, output)
+    elif rows:
+        typer.echo(Columns(*headings).render(rows))
+    else:
+        typer.echo(nothing, err=True)
+
+
 def say(text: str, *, err: bool = False) -> None:
     """Print a line; when the reader has left (`| head`), go on without it.
 
@@ -147,6 +159,23 @@ def say(text: str, *, err: bool = False) -> None:
         typer.echo(text, err=err)
     except BrokenPipeError:
         discard(sys.stderr if err else sys.stdout)
+
+
+@contextmanager
+def progress(text: str, total: int, *, shown_from: int = PROGRESS_FROM) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, for long work and a terminal; yields a function of how much is done, of how much.
+
+    `total`: of pods or so, as far as it is known before; 0 = unknown, and long. Below `shown_from` there is no bar.
+    """
+    if (total and total < shown_from) or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+        task = bar.add_task(text, total=total or None)
+        yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
 
 
 def to_text(value: Any, output: Output) -> str:

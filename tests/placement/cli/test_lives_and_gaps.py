@@ -11,7 +11,7 @@ import pytest
 
 from tests.placement.objects import eviction_object, member_object, placement_object
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.errors import NotFound, UsageError
+from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import (
@@ -97,16 +97,12 @@ async def test_a_drain_names_the_life_of_its_member(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("value", [b"garbage", b"[]", b'{"spec": 1}'])
-async def test_what_cannot_be_read_is_not_said_to_be_deleted(
-    store: MemoryStore, capsys: pytest.CaptureFixture[str], value: bytes
-) -> None:
+async def test_what_cannot_be_read_is_not_said_to_be_deleted(store: MemoryStore, value: bytes) -> None:
     key = placement_keys.placement("cluster/web")
     await store.put(key, value)
-    assert not await mark(store, Reference(CLUSTER_PLACEMENT, "", "web"), ignore_not_found=False)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "cannot be read" in told.err
-    assert f"etcdctl --user root del {key}" in told.err
+    with pytest.raises(InvalidObject, match="cannot be read") as told:
+        await mark(store, Reference(CLUSTER_PLACEMENT, "", "web"))
+    assert f"etcdctl --user root del {key}" in str(told.value)
 
 
 async def test_a_join_is_written_over_what_is_there_then(store: MemoryStore) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated
@@ -27,8 +25,8 @@ from wharfinger.cli.files import (
 )
 from wharfinger.cli.kinds import check_of
 from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption, plain, say, to_text
+from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
+from wharfinger.cli.output import Output, OutputOption, plain, progress, say, to_text
 from wharfinger.errors import WharfingerError
 from wharfinger.etcd.store import Read, Store
 from wharfinger.objects.documents.times import rfc3339
@@ -41,11 +39,6 @@ PROGRESS_FROM = 200
 """Objects from which on a terminal is shown a progress bar."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("apply", rich_help_panel=OBJECTS)(apply)
-
-
 @configured
 async def apply(
     files: FilesOption,
@@ -53,13 +46,7 @@ async def apply(
     recursive: RecursiveOption = False,
     namespace: Annotated[
         str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            help="Namespace of objects that name none; one that names another is refused.",
-            show_default="default",
-            metavar="NAME",
-        ),
+        namespace_option("Namespace of objects that name none; one that names another is refused.", "default"),
     ] = "",
     validate: ValidateOption = Validation.STRICT,
     output: OutputOption = Output.TABLE,
@@ -106,13 +93,13 @@ async def _apply(
             say(plain(f"note: {note}"), err=True)
         for manifest in manifests if validate is Validation.WARN else ():
             warn(str(manifest.about), manifest.findings)
-        with _progress(len(manifests)) as advance:
+        with progress("applying", len(manifests), shown_from=PROGRESS_FROM) as advance:
             for batch in _batches(manifests):
                 written = await _write(store, batch, rfc3339(datetime.now(UTC)), strict)
                 for entry in written if output is Output.TABLE else ():
                     _print(entry)
                 applied += written
-                advance(len(batch))
+                advance(len(applied), len(manifests))
     return applied
 
 
@@ -177,20 +164,6 @@ def _identity(manifest: Manifest) -> object:
     if about is None:
         return id(manifest)
     return about.kind if check_of(about.kind).one_at_a_time else about
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, for many objects and a terminal; yields how to advance it."""
-    if total < PROGRESS_FROM or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
-        task = bar.add_task("applying", total=total)
-        yield lambda count: bar.advance(task, count)
 
 
 def _print(entry: Applied) -> None:

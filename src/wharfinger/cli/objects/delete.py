@@ -9,20 +9,15 @@ import typer
 
 from wharfinger.cli.files import DEFAULT_NAMESPACE, RecursiveOption, contents_of, load
 from wharfinger.cli.kinds import part
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
 from wharfinger.cli.output import say
-from wharfinger.errors import UsageError
+from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.process.stored_objects import check_kind, key_of
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("delete", rich_help_panel=OBJECTS)(delete)
 
 
 @configured
@@ -37,13 +32,7 @@ async def delete(
     recursive: RecursiveOption = False,
     namespace: Annotated[
         str,
-        typer.Option(
-            "--namespace",
-            "-n",
-            help="Namespace of the objects; a manifest that names another is refused.",
-            show_default="default",
-            metavar="NAME",
-        ),
+        namespace_option("Namespace of the objects; a manifest that names another is refused.", "default"),
     ] = "",
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     connection: ConnectionOptions,
@@ -110,11 +99,19 @@ async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: 
     for about in objects:
         check_written_here(copies, "delete", about.kind)
     for about in objects:
-        if own := part(about.kind, "delete"):
-            missing |= not await own(store, about, ignore_not_found)
-        elif await store.delete(key_of(about)):
-            say(f"{about} deleted")
-        elif not ignore_not_found:
+        try:
+            say(await (part(about.kind, "delete") or _remove)(store, about))
+        except NotFound:
+            if not ignore_not_found:
+                missing = True
+                say(f"error: {about} does not exist", err=True)
+        except InvalidObject as error:
             missing = True
-            say(f"error: {about} does not exist", err=True)
+            say(f"error: {error}", err=True)
     return missing
+
+
+async def _remove(store: Store, about: Reference) -> str:
+    if not await store.delete(key_of(about)):
+        raise NotFound(f"{about} does not exist")
+    return f"{about} deleted"

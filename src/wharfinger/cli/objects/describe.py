@@ -6,15 +6,10 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.kinds import part, parts_of
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
+from wharfinger.cli.kinds import KINDS, part
+from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
 from wharfinger.errors import UsageError
 from wharfinger.objects.documents import kinds
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("describe", rich_help_panel=OBJECTS)(describe)
 
 
 @configured
@@ -28,16 +23,14 @@ async def describe(
     ],
     name: Annotated[str, typer.Argument(help="Which one; pods also as NS/NAME.", metavar="NAME")],
     *,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the pod.", metavar="NAME")
-    ] = "default",
+    namespace: Annotated[str, namespace_option("Namespace of the pod.")] = "default",
     connection: ConnectionOptions,
 ) -> None:
     """Show all that scheduling reads of a pod, a node or a priority class, or hubs of an object of placement."""
     found = kinds.by_word(kind)
     description = part(found, "describe")
     if description is None:
-        instead = parts_of(found).instead
+        instead = KINDS[found].instead if found in KINDS else ""
         hint = f": see `{instead} {name}`" if instead else ""
         raise UsageError(
             f"pods, nodes, priorityclasses, placements and their like are described, not {found.plural}{hint}"

@@ -11,8 +11,8 @@ import typer
 from wharfinger.cli.kinds import stored_objects
 from wharfinger.cli.objects.naming import check_name, pod_key
 from wharfinger.cli.objects.tables import KindTable, table_of
-from wharfinger.cli.options import OBJECTS, WATCH, ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show, to_text
+from wharfinger.cli.options import WATCH, ConnectionOptions, configured, namespace_option
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show_rows, to_text
 from wharfinger.errors import Compacted, InvalidObject, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
@@ -21,19 +21,12 @@ from wharfinger.objects.documents.kinds import Kind
 from wharfinger.process.stored_objects import Stored, StoredObjects
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("get", rich_help_panel=OBJECTS)(get)
-
-
 @configured
 async def get(
     kind: Annotated[str, typer.Argument(help="pods, nodes, or any other kind that is stored.", metavar="KIND")],
     name: Annotated[str | None, typer.Argument(help="One object only.", metavar="NAME")] = None,
     *,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace to look in.", show_default="default", metavar="NAME")
-    ] = "",
+    namespace: Annotated[str, namespace_option("Namespace to look in.", "default")] = "",
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change."), WATCH] = False,
     invalid: Annotated[
@@ -67,7 +60,8 @@ async def get(
     if invalid:
         await _get_invalid(connection, found, scope, name, output)
     elif watch:
-        await follow(connection, found, scope, name, output)
+        async with connection.store() as store:
+            await show_changes(store, found, scope, name, output)
     else:
         await _get(connection, found, scope, name, output)
 
@@ -103,13 +97,8 @@ async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str
         for entry in found
         if entry.invalid and name in ("", entry.name)
     ]
-    if output is not Output.TABLE:
-        listed: list[dict[str, Any]] = [{"key": key, "reason": reason} for key, reason in invalid]
-        show(listed, output)
-    elif not invalid:
-        typer.echo(f"all {kind.plural} can be read", err=True)
-    else:
-        typer.echo(Columns("KEY", "REASON").render(invalid))
+    listed = [{"key": key, "reason": reason} for key, reason in invalid]
+    show_rows(listed, output, ("KEY", "REASON"), invalid, f"all {kind.plural} can be read")
 
 
 def _key(key: str) -> str:
@@ -117,14 +106,8 @@ def _key(key: str) -> str:
     return key.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
-    """Print what there is, then every change, until interrupted."""
-    async with connection.store() as store:
-        await show_changes(store, kind, namespace, name, output)
-
-
 async def show_changes(store: Store, kind: Kind, namespace: str, name: str, output: Output) -> None:
-    """The same, of a store that is open."""
+    """Print what there is, then every change, until interrupted."""
     objects, screen = stored_objects(store, kind, namespace), _Screen(table_of(kind), output)
     while True:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.kinds import WriteCheck, check_of, part
-from wharfinger.errors import InvalidConfiguration, InvalidObject, RequestTooLarge
+from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, RequestTooLarge
 from wharfinger.etcd.store import KeyValue, Read, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import Reference
@@ -46,30 +46,30 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str, read: R
     `uid` and `now` (RFC 3339, UTC) are given to a new object that has none. `read`: what was read of its key already.
     Raises `Unavailable`.
     """
-    if manifest.about is None or manifest.obj is None:
+    about = manifest.about
+    if about is None or manifest.obj is None:
         return Applied(manifest.source, REFUSED, (manifest.problem,))
-    if own := part(manifest.about.kind, "write"):
-        applied: Applied = await own(store, manifest.about, manifest.obj)
-        return applied
-    if manifest.document is not None:
-        return await _write_rk8s(store, manifest.about, manifest.document, read, uid=uid, now=now)
-    check = check_of(manifest.about.kind)(manifest.about, dict(manifest.obj))
-    if taken := await check.prepare(store):
-        return Applied(str(manifest.about), REFUSED, taken)
-    draft = _Draft(manifest.about, dict(manifest.obj), uid, now, check)
     try:
-        await commit(store, key_of(manifest.about), draft.over, str(manifest.about), read=read)
+        if own := part(about.kind, "write"):
+            return Applied(str(about), await own(store, about, manifest.obj))
+        if manifest.document is not None:
+            return Applied(str(about), await _write_rk8s(store, about, manifest.document, read, uid=uid, now=now))
+        check = check_of(about.kind)(about, dict(manifest.obj))
+        if taken := await check.prepare(store):
+            return Applied(str(about), REFUSED, taken)
+        draft = _Draft(about, dict(manifest.obj), uid, now, check)
+        await commit(store, key_of(about), draft.over, str(about), read=read)
         await check.finish(store)
-        return Applied(str(manifest.about), draft.result, notes=check.notes)
+        return Applied(str(about), draft.result, notes=check.notes)
     except InvalidConfiguration as error:
-        return Applied(str(manifest.about), REFUSED, error.problems)
-    except (InvalidObject, RequestTooLarge) as error:
-        return Applied(str(manifest.about), REFUSED, (str(error),))
+        return Applied(str(about), REFUSED, error.problems)
+    except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
+        return Applied(str(about), REFUSED, (str(error),))
 
 
 async def _write_rk8s(
     store: Store, about: Reference, document: GivenDocument, read: Read | None, *, uid: str, now: str
-) -> Applied:
+) -> str:
     result = ""
 
     def over(stored: KeyValue | None) -> bytes | None:
@@ -78,11 +78,8 @@ async def _write_rk8s(
         result = "unchanged" if value is None else "created" if stored is None else "configured"
         return value
 
-    try:
-        await commit(store, key_of(about), over, str(about), read=read)
-    except (InvalidObject, RequestTooLarge) as error:
-        return Applied(str(about), REFUSED, (str(error),))
-    return Applied(str(about), result)
+    await commit(store, key_of(about), over, str(about), read=read)
+    return result
 
 
 @dataclass(slots=True)

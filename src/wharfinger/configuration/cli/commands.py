@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, PluginOptions, configured, option, variable
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.options import ConnectionOptions, PluginOptions, command_group, configured, option, variable
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show, show_rows
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.formats import ClusterFormat
@@ -37,19 +37,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="Check a KubeSchedulerConfiguration, or show what it comes to; change what workers do while they run.",
+def commands() -> typer.Typer:
+    """The group."""
+    return command_group(
+        "Check a KubeSchedulerConfiguration, or show what it comes to; change what workers do while they run.",
+        {"validate": validate, "show": show_configuration},
+        panels={DYNAMIC: {"set": set_value, "unset": unset, "get": get, "history": history}},
     )
-    group.command()(validate)
-    group.command("show")(show_configuration)
-    group.command("set", rich_help_panel=DYNAMIC)(set_value)
-    group.command("unset", rich_help_panel=DYNAMIC)(unset)
-    group.command("get", rich_help_panel=DYNAMIC)(get)
-    group.command("history", rich_help_panel=DYNAMIC)(history)
-    app.add_typer(group, name="config", rich_help_panel=RUN)
 
 
 @configured
@@ -242,13 +236,9 @@ async def get(
         if effective:
             await _show_effective(store, values, kind, effective, output)
             return
-    if output is not Output.TABLE:
-        show({"items": [one.mapping() for one in values]}, output)
-    elif not values:
-        some = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
-        typer.echo(some, err=True)
-    else:
-        typer.echo(Columns(*HEADINGS).render([value_row(one) for one in values]))
+    items = {"items": [one.mapping() for one in values]}
+    nothing = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
+    show_rows(items, output, HEADINGS, [value_row(one) for one in values], nothing)
 
 
 @configured
@@ -263,12 +253,9 @@ async def history(
     target = check_target(target)
     async with connection.store() as store:
         changes = await config_changes.history(store, kind, target)
-    if output is not Output.TABLE:
-        show({"items": [{"number": number, **record.model_dump()} for number, record in changes]}, output)
-    elif not changes:
-        typer.echo(f"{kind} of {target} was never set", err=True)
-    else:
-        typer.echo(Columns(*HISTORY_HEADINGS).render([history_row(*change) for change in changes]))
+    items = {"items": [{"number": number, **record.model_dump()} for number, record in changes]}
+    rows = [history_row(*change) for change in changes]
+    show_rows(items, output, HISTORY_HEADINGS, rows, f"{kind} of {target} was never set")
 
 
 def _given(file: str, value: str) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from wharfinger.cli.options import RUN
 from wharfinger.dev.cli.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
 
 MOST = 8152
 """Pods in the trace; all of them end well within two minutes on two cores."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo", rich_help_panel=RUN)(demo)
 
 
 def demo(

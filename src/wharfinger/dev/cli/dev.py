@@ -16,9 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
-import typer
-
-from wharfinger.cli.options import RUN, After, config_option, configured, plugins_option, variable
+from wharfinger.cli.options import After, config_option, configured, plugins_option, variable
 from wharfinger.cli.processes.process_options import (
     Eviction,
     NodeEvictionOptions,
@@ -44,11 +42,6 @@ if TYPE_CHECKING:
     from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.settings import Servers
     from wharfinger.dev.tree import DevTree
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("dev", rich_help_panel=RUN)(dev)
 
 
 @dataclass(frozen=True, slots=True)

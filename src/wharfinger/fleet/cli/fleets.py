@@ -14,19 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.files import contents_of, load
-from wharfinger.cli.options import RUN, WATCH, ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.cli.options import WATCH, ConnectionOptions, command_group, configured
+from wharfinger.cli.output import Output, OutputOption, show_rows
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.objects.documents.kinds import FLEET
 from wharfinger.process.names import check_tenant
 
 if TYPE_CHECKING:
     from wharfinger.fleet.reading.fleets import FleetChange, Fleets
-
-WRITE = "Change"
-READ = "Look"
-"""Panels of `wharfinger fleet --help`."""
-
 
 FleetArgument = Annotated[
     str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="FLEET", callback=check_tenant)
@@ -51,20 +46,20 @@ FileOption = Annotated[
 """Annotation of a command's parameter whose default is an empty string."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands, in the order in which help lists them."""
+def commands() -> typer.Typer:
+    """The group, in the order in which help lists its commands."""
     from wharfinger.fleet.cli import apply, changes, logs
     from wharfinger.fleet.cli.diff import diff
     from wharfinger.fleet.cli.wait import wait
 
-    group = typer.Typer(
-        no_args_is_help=True, help="Scheduler instances: how many there are, what they run, how changes roll out."
+    panels = {
+        "Change": (apply.apply, *changes.COMMANDS),
+        "Look": (get, status, history, diff, apply.plan, wait, logs.logs),
+    }
+    return command_group(
+        "Scheduler instances: how many there are, what they run, how changes roll out.",
+        panels={panel: {one.__name__: one for one in found} for panel, found in panels.items()},
     )
-    for command in (apply.apply, *changes.COMMANDS):
-        group.command(command.__name__, rich_help_panel=WRITE)(command)
-    for command in (get, status, history, diff, apply.plan, wait, logs.logs):
-        group.command(command.__name__, rich_help_panel=READ)(command)
-    app.add_typer(group, name="fleet", rich_help_panel=RUN)
 
 
 def fleet_in(source: str, tenant: str) -> Mapping[str, Any]:
@@ -118,13 +113,9 @@ async def get(
     now = datetime.now(UTC)
     fleets = [existing(estate, fleet)] if fleet else estate.fleets.values()
     found = [picture for picture in fleets if picture.exists]
-    if output is not Output.TABLE:
-        items: list[dict[str, Any]] = [fleet_object(picture) for picture in found]
-        show(items[0] if fleet else {"apiVersion": "v1", "kind": "List", "items": items}, output)
-    elif not found:
-        typer.echo("no fleet found", err=True)
-    else:
-        typer.echo(Columns(*FLEET_HEADINGS).render([fleet_row(picture, now) for picture in found]))
+    items = [fleet_object(picture) for picture in found]
+    told = items[0] if fleet else {"apiVersion": "v1", "kind": "List", "items": items}
+    show_rows(told, output, FLEET_HEADINGS, [fleet_row(picture, now) for picture in found], "no fleet found")
 
 
 @configured
@@ -164,9 +155,5 @@ async def history(
 
     async with connection.store() as store:
         picture = existing(await read(store, fleet), fleet)
-    if output is not Output.TABLE:
-        show(history_list(picture), output)
-    elif not picture.revisions:
-        typer.echo(f"fleet {fleet} has no revision yet: its workflow has not looked at it", err=True)
-    else:
-        typer.echo(Columns(*HISTORY_HEADINGS).render(history_rows(picture, datetime.now(UTC))))
+    rows, nothing = history_rows(picture, datetime.now(UTC)), "has no revision yet: its workflow has not looked at it"
+    show_rows(history_list(picture), output, HISTORY_HEADINGS, rows, f"fleet {fleet} {nothing}")

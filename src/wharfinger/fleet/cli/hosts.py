@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.options import ConnectionOptions, command_group, configured
+from wharfinger.cli.output import Output, OutputOption, plain, show_rows
 from wharfinger.errors import UsageError
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.names import is_dns_subdomain
@@ -22,14 +22,12 @@ HostArgument = Annotated[str, typer.Argument(help="Which host, by the name of it
 WhyOption = Annotated[str, typer.Option("--reason", help="Why, for others who see it.", metavar="TEXT")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Machines that run scheduler instances: see them, keep off them.")
-    group.command("list")(list_hosts)
-    for command in (cordon, drain, uncordon):
-        group.command(command.__name__)(command)
-    group.command("confirm-lost")(confirm_lost)
-    app.add_typer(group, name="host", rich_help_panel=RUN)
+def commands() -> typer.Typer:
+    """The group."""
+    return command_group(
+        "Machines that run scheduler instances: see them, keep off them.",
+        {"list": list_hosts, "cordon": cordon, "drain": drain, "uncordon": uncordon, "confirm-lost": confirm_lost},
+    )
 
 
 @configured
@@ -46,12 +44,8 @@ async def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connect
         estate = await read(store, templates=False)
     for problem in estate.unreadable:
         typer.echo(plain(problem), err=True)
-    if output is not Output.TABLE:
-        show(host_list(estate), output)
-    elif not (cells := host_rows(estate, datetime.now(UTC))):
-        typer.echo("no host has an agent: run `wharfinger agent --host NAME --data-dir DIR` on it", err=True)
-    else:
-        typer.echo(Columns(*HOST_HEADINGS).render(cells))
+    nothing = "no host has an agent: run `wharfinger agent --host NAME --data-dir DIR` on it"
+    show_rows(host_list(estate), output, HOST_HEADINGS, host_rows(estate, datetime.now(UTC)), nothing)
 
 
 # --- cordons ---------------------------------------------------------------------------------------

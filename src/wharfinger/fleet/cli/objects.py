@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.cli.objects.writing import REFUSED, Applied
-from wharfinger.cli.output import say
-from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, NotFound, RequestTooLarge
 from wharfinger.etcd.store import Store
 from wharfinger.fleet.reading import fleet_changes
 from wharfinger.fleet.reading.fleet_templates import known_plugins
@@ -15,24 +12,11 @@ from wharfinger.objects.documents.kinds import Reference
 from wharfinger.process.committing import author
 
 
-async def write(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
-    """Write a fleet; what is wrong with it is a result. Raises `Unavailable`."""
-    by, catalog = author(), known_plugins()
-    try:
-        changed = await fleet_changes.apply(store, about.name, manifest, by, catalog=catalog)
-    except InvalidConfiguration as error:
-        return Applied(str(about), REFUSED, error.problems)
-    except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
-        return Applied(str(about), REFUSED, (str(error),))
-    return Applied(str(about), changed.result)
+async def write(store: Store, about: Reference, manifest: Mapping[str, Any]) -> str:
+    """Write a fleet; answers the result. Raises `ConfigurationError` and the errors of `commit`."""
+    return (await fleet_changes.apply(store, about.name, manifest, author(), catalog=known_plugins())).result
 
 
-async def delete(store: Store, about: Reference, ignore_not_found: bool) -> bool:
-    """Mark a fleet as deleting; whether it is there, or need not be."""
-    try:
-        say(await fleet_changes.mark(store, about.name, author()))
-    except NotFound:
-        if not ignore_not_found:
-            say(f"error: {about} does not exist", err=True)
-        return ignore_not_found
-    return True
+async def delete(store: Store, about: Reference) -> str:
+    """Mark a fleet as deleting; answers what was done. Raises `NotFound`."""
+    return await fleet_changes.mark(store, about.name, author())

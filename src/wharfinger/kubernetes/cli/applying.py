@@ -16,7 +16,7 @@ import typer
 
 from wharfinger.apiserver.client import NODES, ApiAnswer, ApiClient, ApiResource, PatchType
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
-from wharfinger.cli.options import configured
+from wharfinger.cli.options import configured, namespace_option
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.errors import InvalidObject, WharfingerError
 from wharfinger.kubernetes.cli.api import ApiOptions, open_api
@@ -24,9 +24,7 @@ from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 NOT_FOUND, UNSUPPORTED = 404, 415
 SET_BY_THE_API = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"})
 """Metadata that a manifest has where it was read from a cluster; in a copy the revision is etcd's."""
-NamespaceOption = Annotated[
-    str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.", metavar="NAME")
-]
+NamespaceOption = Annotated[str, namespace_option("Namespace of objects that name none.")]
 FIRST, LAST = ("Namespace", "Node", "PriorityClass"), ("Pod",)
 """What others refer to, and what refers to others."""
 
@@ -138,12 +136,6 @@ def _refused(about: str, answer: ApiAnswer) -> ApiWrite:
 
 def _revision(answer: ApiAnswer) -> str:
     return str(((answer.object or {}).get("metadata") or {}).get("resourceVersion") or "")
-
-
-def register(group: typer.Typer) -> None:
-    """Add the commands."""
-    group.command("apply")(apply)
-    group.command("delete")(delete)
 
 
 @configured

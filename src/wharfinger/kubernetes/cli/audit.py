@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from wharfinger.kubernetes.reading.audit import CopiesAudit
 
 
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("audit")(audit)
-
-
 @configured
 async def audit(
     *,

@@ -1,23 +1,21 @@
-"""`wharfinger kubernetes`: its commands, each in a module of this package with a `register(group)`."""
+"""`wharfinger kubernetes`: its commands, each in a module of this package."""
 
 from __future__ import annotations
 
-import importlib
-
 import typer
 
-from wharfinger.cli.options import RUN
-
-_MODULES = ("status", "audit", "manifests", "applying")
+from wharfinger.cli.options import command_group
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        no_args_is_help=True,
-        help="The Kubernetes API whose pods are scheduled: how the installation does, whether the copies in etcd are "
+def commands() -> typer.Typer:
+    """The group."""
+    from wharfinger.kubernetes.cli.applying import apply, delete
+    from wharfinger.kubernetes.cli.audit import audit
+    from wharfinger.kubernetes.cli.manifests import manifests
+    from wharfinger.kubernetes.cli.status import status
+
+    return command_group(
+        "The Kubernetes API whose pods are scheduled: how the installation does, whether the copies in etcd are "
         "right, and manifests to run wharfinger there.",
+        {"status": status, "audit": audit, "manifests": manifests, "apply": apply, "delete": delete},
     )
-    for name in _MODULES:
-        importlib.import_module(f"wharfinger.kubernetes.cli.{name}").register(group)
-    app.add_typer(group, name="kubernetes", rich_help_panel=RUN)

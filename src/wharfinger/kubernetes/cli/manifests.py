@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wharfinger.cli.options import namespace_option
 from wharfinger.errors import ServerError, UsageError
 
 if TYPE_CHECKING:
@@ -27,11 +28,6 @@ class OnlyChoice(StrEnum):
 
     RBAC = "rbac"
     STATIC_PODS = "static-pods"
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("manifests")(manifests)
 
 
 def _text(name: str, text: str, metavar: str, shown: str | bool = True) -> object:
@@ -52,9 +48,7 @@ def manifests(
         str,
         _text("bootstrap-scheduler", "The scheduler that places wharfinger's own pods, and that stays.", "NAME"),
     ] = "default-scheduler",
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of all objects.", metavar="NAME")
-    ] = "wharfinger",
+    namespace: Annotated[str, namespace_option("Namespace of all objects.")] = "wharfinger",
     cluster: Annotated[str, _text("cluster", "Name of the cluster, and of the Lease.", "NAME")] = "wharfinger",
     image: Annotated[
         str, _text("image", "Image of wharfinger, as the Dockerfile makes it.", "IMAGE")

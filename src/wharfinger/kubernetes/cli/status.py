@@ -37,11 +37,6 @@ LeaseNamespaceOption = Annotated[
 ]
 
 
-def register(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("status")(status)
-
-
 @configured
 async def status(
     *,

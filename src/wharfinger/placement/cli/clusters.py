@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import typer
 
-from wharfinger.cli.options import OBJECTS, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
 from wharfinger.objects.documents.times import rfc3339
@@ -25,13 +25,10 @@ WhyOption = Annotated[
 HEADINGS = ("NAME", "STATE", "PLACEMENTS", "NODES", "CPU", "MEMORY", "TAINTS", "WHY")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Member clusters: which there are, join, leave, cordon, drain.")
-    group.command("list")(list_clusters)
-    for command in (join, leave, cordon, uncordon, drain):
-        group.command(command.__name__)(command)
-    app.add_typer(group, name="cluster", rich_help_panel=OBJECTS)
+def commands() -> typer.Typer:
+    """The group."""
+    found = {"list": list_clusters, **{one.__name__: one for one in (join, leave, cordon, uncordon, drain)}}
+    return command_group("Member clusters: which there are, join, leave, cordon, drain.", found)
 
 
 @configured
@@ -145,9 +142,7 @@ async def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None
     from wharfinger.placement.cli.objects import mark
 
     async with connection.store() as store:
-        marked = await mark(store, Reference(MEMBER_CLUSTER, "", name), ignore_not_found=False)
-    if not marked:
-        raise typer.Exit(1)
+        typer.echo(await mark(store, Reference(MEMBER_CLUSTER, "", name)))
 
 
 @configured

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wharfinger.cli.kinds import WriteCheck
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.output import Output, plain, say, to_text
+from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.errors import InvalidObject, NotFound
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import documents, merge
@@ -71,8 +71,11 @@ class OverrideCheck(PlacementCheck):
         return tuple(sorted(problems))
 
 
-async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
-    """Mark a placement or a member cluster as deleting, for a hub to remove; whether that is done, or need not be."""
+async def mark(store: Store, about: Reference) -> str:
+    """Mark a placement or a member cluster as deleting, for a hub to remove; answers what was done.
+
+    Raises `NotFound`, and `InvalidObject` for one that cannot be read.
+    """
     marked_now = unreadable = False
 
     def over(stored: KeyValue | None) -> bytes | None:
@@ -87,18 +90,13 @@ async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
 
     key = key_of(about)
     if not await commit(store, key, over, str(about)):
-        if not ignore_not_found:
-            say(f"error: {about} does not exist", err=True)
-        return ignore_not_found
+        raise NotFound(f"{about} does not exist")
     if unreadable:
-        say(
-            f"error: {about} cannot be read, so it cannot be marked: apply it again and delete it then, "
-            f"or remove its key at once (etcdctl --user root del {key})",
-            err=True,
+        raise InvalidObject(
+            f"{about} cannot be read, so it cannot be marked: apply it again and delete it then, "
+            f"or remove its key at once (etcdctl --user root del {key})"
         )
-        return False
-    say(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
-    return True
+    return f"{about} marked for deletion" if marked_now else f"{about} is being deleted already"
 
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:

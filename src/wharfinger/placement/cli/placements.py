@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, command_group, configured, namespace_option
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.objects.model.texts import shortened
 from wharfinger.placement.cli.watching import Listing, WatchOption, print_list
@@ -21,7 +21,7 @@ PlacementArgument = Annotated[
 ]
 NamespaceOption = Annotated[
     str,
-    typer.Option("--namespace", "-n", help="Namespace of a ResourcePlacement.", metavar="NAME", show_default="none"),
+    namespace_option("Namespace of a ResourcePlacement.", "none"),
 ]
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
@@ -29,28 +29,20 @@ SHOWN = 60
 """Characters of a reason in the table."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    from wharfinger.placement.cli import changes, explain, history, plan, simulate, status
+def commands() -> typer.Typer:
+    """The group."""
+    from wharfinger.placement.cli.changes import delete, evict, rollback, wait
+    from wharfinger.placement.cli.explain import explain
+    from wharfinger.placement.cli.history import history
+    from wharfinger.placement.cli.plan import plan
+    from wharfinger.placement.cli.simulate import simulate
+    from wharfinger.placement.cli.status import diff, status
 
-    group = typer.Typer(
-        no_args_is_help=True, help="Placements: which member clusters get which resources, and how they do there."
+    found = (status, explain, diff, history, plan, wait, rollback, evict, delete, simulate)
+    return command_group(
+        "Placements: which member clusters get which resources, and how they do there.",
+        {"list": list_placements, **{one.__name__: one for one in found}},
     )
-    group.command("list")(list_placements)
-    for command in (
-        status.status,
-        explain.explain,
-        status.diff,
-        history.history,
-        plan.plan,
-        changes.wait,
-        changes.rollback,
-        changes.evict,
-        changes.delete,
-        simulate.simulate,
-    ):
-        group.command(command.__name__)(command)
-    app.add_typer(group, name="placement", rich_help_panel=UNDERSTAND)
 
 
 def decision_mapping(decision: PlacementDecision) -> dict[str, Any]:

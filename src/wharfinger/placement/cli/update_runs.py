@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from wharfinger.cli.options import OBJECTS, WATCH, ConnectionOptions, configured
+from wharfinger.cli.options import WATCH, ConnectionOptions, command_group, configured, namespace_option
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.etcd.store import Store
 from wharfinger.placement.cli.watching import ANYWAY, APART
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RunArgument = Annotated[str, typer.Argument(help="Name of the update run.", metavar="RUN")]
 RunNamespaceOption = Annotated[
     str,
-    typer.Option("--namespace", "-n", help="Namespace of a StagedUpdateRun.", metavar="NAME", show_default="none"),
+    namespace_option("Namespace of a StagedUpdateRun.", "none"),
 ]
 WhyOption = Annotated[
     str, typer.Option("--why", help="A reason, which is recorded with it.", metavar="TEXT", show_default=False)
@@ -48,14 +48,12 @@ class ApprovalWhen(StrEnum):
     AFTER = "after"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Staged update runs: deliver a placement to its member clusters stage by stage."
+def commands() -> typer.Typer:
+    """The group."""
+    return command_group(
+        "Staged update runs: deliver a placement to its member clusters stage by stage.",
+        {one.__name__: one for one in (start, plan, status, approve, stop, resume, retry)},
     )
-    for command in (start, plan, status, approve, stop, resume, retry):
-        group.command(command.__name__)(command)
-    app.add_typer(group, name="update-run", rich_help_panel=OBJECTS)
 
 
 async def with_runs(connection: ConnectionOptions, use: Callable[[UpdateRuns], Awaitable[T]]) -> T:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.options import WATCH, ConnectionOptions
-from wharfinger.cli.output import Columns, Output, plain, show
+from wharfinger.cli.output import Columns, Output, plain, show, show_rows
 from wharfinger.etcd.store import Store
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ async def print_list(connection: ConnectionOptions, listing: Listing, output: Ou
         if watch:
             await watch_list(store, listing, output)
         found = listing.rows(await read_all(store))
-    if output is not Output.TABLE:
-        show([dict(one) for one in found], output)
-    elif not found:
-        typer.echo(listing.nothing, err=True)
-    else:
-        typer.echo(Columns(*listing.headings).render([listing.cells(one) for one in found]))
+    cells = [listing.cells(one) for one in found]
+    show_rows([dict(one) for one in found], output, listing.headings, cells, listing.nothing)
 
 
 async def watch_list(

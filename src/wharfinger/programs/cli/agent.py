@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import (
     KubernetesOptions,
     SchedulingOptions,
@@ -116,11 +114,6 @@ class InstanceLogin:
         if bool(self.user) != (self.password_file is not None):
             raise UsageError("--instance-etcd-user and --instance-etcd-password-file need each other")
         return replace(own, user=self.user, password_file=self.password_file) if self.user else None
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("agent", rich_help_panel=RUN)(agent)
 
 
 @configured

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import seconds_of
 from wharfinger.errors import ServerError, UserWanted, WharfingerError
 
@@ -21,11 +21,6 @@ log = logging.getLogger(__name__)
 
 AGAIN = 60.0
 """Seconds until a backup that failed is tried again."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("backup", rich_help_panel=RUN)(backup)
 
 
 @configured

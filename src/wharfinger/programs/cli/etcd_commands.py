@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import ConfigurationError
 
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 Passwords = Annotated[Path, typer.Argument(help="Folder with a file for each user's password.", metavar="DIR")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Users of etcd: a role for each component, and nothing beyond it.")
-    for command in (roles, enable_users, disable_users):
-        group.command(command.__name__.replace("_", "-"))(command)
-    app.add_typer(group, name="etcd", rich_help_panel=RUN)
+def commands() -> typer.Typer:
+    """The group."""
+    found = {"roles": roles, "enable-users": enable_users, "disable-users": disable_users}
+    return command_group("Users of etcd: a role for each component, and nothing beyond it.", found)
 
 
 def roles(*, output: OutputOption = Output.TABLE) -> None:

@@ -6,19 +6,12 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.cli.processes.running import run_process
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.programs.process_settings import HubSettings
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("hub", rich_help_panel=RUN)(hub)
 
 
 @configured

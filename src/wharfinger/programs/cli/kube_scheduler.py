@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
-from wharfinger.cli.options import RUN, ConnectionOptions, configured, plugins_option
+from wharfinger.cli.options import ConnectionOptions, configured, plugins_option
 from wharfinger.cli.processes.process_options import BindOptions, cohorts_option, max_txn_ops_option, state_dir
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 from wharfinger.options import nested
@@ -113,11 +113,6 @@ def _failed(error: Exception) -> Exception:
     if unknown is not None and text.startswith("No such option"):
         text = f"unknown flag: {unknown}"
     return WharfingerError(f"{text} (see wharfinger kube-scheduler --help)")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("kube-scheduler", rich_help_panel=RUN, cls=KubeSchedulerCommand)(kube_scheduler)
 
 
 def _version(wanted: str | None) -> str | None:

@@ -6,17 +6,10 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.cli.processes.running import run_process
 from wharfinger.programs.process_settings import MemberAgentSettings
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("member", rich_help_panel=RUN)(member)
 
 
 @configured

@@ -8,16 +8,11 @@ from typing import Any
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.running import run_process
 from wharfinger.options import setting
 from wharfinger.page.options import PageOptions
 from wharfinger.settings import LogLevel, log_level_option
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("ui", rich_help_panel=RUN)(ui)
 
 
 @dataclass(frozen=True, slots=True)

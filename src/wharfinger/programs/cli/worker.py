@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from wharfinger.cli.options import RUN, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import (
     KubernetesOptions,
     SchedulingOptions,
@@ -69,11 +69,6 @@ class WorkerOptions:
             raise UsageError(f"--instance: {self.instance!r} is no TENANT/SLOT/INCARNATION, such as common/0/1")
         slot, incarnation = map(int, numbers)
         return check_tenant(tenant), GrantSettings(slot, incarnation, self.instance_revision, self.instance_lock)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("worker", rich_help_panel=RUN)(worker)
 
 
 @configured

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured, option
+from wharfinger.cli.options import ConnectionOptions, configured, option
 from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.errors import ServerError, StoreError, UsageError
 from wharfinger.replay.cli.replay import USUAL, MemoryLimitOption
@@ -33,11 +33,6 @@ EVERY = 60.0
 """Seconds between two passes."""
 
 log = logging.getLogger(__name__)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("archive", rich_help_panel=UNDERSTAND)(archive)
 
 
 @configured

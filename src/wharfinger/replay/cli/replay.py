@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.errors import UsageError
 
@@ -39,11 +39,6 @@ NOTHING = 3
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}|$)")
 """How a time begins; the rest is for `datetime`, which takes more than people mean."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("replay", rich_help_panel=UNDERSTAND)(replay)
 
 
 class Mode(StrEnum):

@@ -19,6 +19,7 @@ import typer
 
 from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import ConnectionOptions
+from wharfinger.cli.output import progress
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.etcd import keys
 from wharfinger.process.records import SoftwareRecord
@@ -35,7 +36,6 @@ from wharfinger.replay.report.rerun_report import RerunReport
 from wharfinger.replay.reruns import rerun
 from wharfinger.replay.shadow import Shadow
 from wharfinger.scheduling.reading.remaking import limits_of
-from wharfinger.whatif.cli.supposed import progress
 
 Decided = tuple[ReplayTally, dict[str, Any]]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.objects.naming import pod_key
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.objects.documents import kinds
@@ -38,19 +38,12 @@ EVERY = 1000
 """Attempts that are looked at for one of a certain number."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("explain", rich_help_panel=UNDERSTAND)(explain)
-
-
 @configured
 def explain(
     kind: Annotated[str, typer.Argument(help="Only pods are scheduled.", metavar="pod")],
     name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME", show_default=False)] = "",
     *,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
-    ] = "default",
+    namespace: Annotated[str, namespace_option("Namespace, when only a name is given.")] = "default",
     attempts: Annotated[
         int, typer.Option("--attempts", help="How many to show, the newest.", min=1, max=1000, metavar="N")
     ] = 20,

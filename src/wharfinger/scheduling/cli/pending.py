@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.objects.documents.times import duration, seconds_since
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
@@ -52,17 +52,10 @@ class PodsByReason:
         return max((age for age in ages if age is not None), default=None)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("pending", rich_help_panel=UNDERSTAND)(pending)
-
-
 @configured
 def pending(
     *,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Only this namespace.", show_default="all", metavar="NAME")
-    ] = "",
+    namespace: Annotated[str, namespace_option("Only this namespace.", "all")] = "",
     lost: Annotated[
         bool, typer.Option("--lost", help="Instead, the pods that are bound to a node that does not exist.")
     ] = False,

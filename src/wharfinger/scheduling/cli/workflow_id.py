@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.objects.naming import pod_key
-from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, configured
+from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import POD
@@ -16,19 +16,12 @@ from wharfinger.process.names import decisions_query, gang_workflow_id, pod_work
 from wharfinger.scheduling.reading.pods_and_nodes import one_pod
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("workflow-id", rich_help_panel=UNDERSTAND)(workflow_id)
-
-
 @configured
 def workflow_id(
     kind: Annotated[str, typer.Argument(help="Only pods and gangs have one.", metavar="pod|gang")],
     name: Annotated[str, typer.Argument(help="The pod, or the gang's group.", metavar="NS/NAME")],
     *,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
-    ] = "default",
+    namespace: Annotated[str, namespace_option("Namespace, when only a name is given.")] = "default",
     query: Annotated[
         bool,
         typer.Option("--query", help="Instead, a query for the Temporal UI: every run that decided the pod."),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.files import FilesOption, RecursiveOption, ValidateOption, Validation
-from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions, configured
+from wharfinger.cli.output import Output, OutputOption, progress, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.whatif.cli.supposed import LiveOption, NamespaceOption
 
@@ -20,11 +20,6 @@ NONE_FITS = 1
 """Exit code when not even one fits."""
 MOST = 100_000
 """Copies that are counted at most, by default of --most."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("capacity", rich_help_panel=UNDERSTAND)(capacity)
 
 
 @configured
@@ -50,6 +45,7 @@ def capacity(
     refused. -o json: revision, pod, fits, limited (counting stopped at --most), nodes (node to number), message and
     refusals (of the next one), before, after, notes.
     """
+    from wharfinger.whatif.cli import simulated
     from wharfinger.whatif.cli.supposed import supposed
 
     found = supposed(
@@ -57,12 +53,8 @@ def capacity(
     )
     counted = _count(found, configuration, most)
     if output is Output.TABLE:
-        from wharfinger.whatif.cli import simulated
-
         typer.echo(simulated.capacity_text(counted, found.revision))
     else:
-        from wharfinger.whatif.cli import simulated
-
         show(simulated.capacity_values(counted, found.revision), output)
     if not counted.fits:
         raise typer.Exit(NONE_FITS)
@@ -70,7 +62,7 @@ def capacity(
 
 def _count(found: Supposed, configuration: ConfigurationOptions, most: int) -> Capacity:
     from wharfinger.whatif import capacity
-    from wharfinger.whatif.cli.supposed import progress, scene_of
+    from wharfinger.whatif.cli.supposed import scene_of
 
     scene = scene_of(found, configuration)
     try:

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.cli.files import Validation, warn
+from wharfinger.cli.output import progress
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.model.formats import ClusterFormat
@@ -51,8 +52,6 @@ class GivenObject(NamedTuple):
 
 def objects_in(files: Sequence[GivenFile], format_: ClusterFormat) -> list[GivenObject]:
     """The objects of all files. Raises `UsageError` for a file that cannot be read."""
-    from wharfinger.whatif.cli.supposed import progress
-
     size = sum(len(file.content) for file in files)
     found: list[GivenObject] = []
     with progress("reading", 0 if size >= LARGE_FILES else 1) as advance:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from wharfinger.cli.output import progress
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import decode, documents
@@ -36,8 +37,6 @@ async def read_live(store: Store, found: Supposed) -> None:
 
     Raises `UsageError` beyond the `OBJECT_LIMIT`, `StoreError`.
     """
-    from wharfinger.whatif.cli.supposed import progress
-
     found.format = store.format
     unreadable = count = 0
     with progress("reading etcd", 0) as advance:

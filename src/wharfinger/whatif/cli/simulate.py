@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.files import RecursiveOption, ValidateOption, Validation
-from wharfinger.cli.options import UNDERSTAND, ConfigurationOptions, ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions, configured
+from wharfinger.cli.output import Output, OutputOption, progress, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.whatif.cli.supposed import LiveOption, NamespaceOption
 
@@ -25,11 +25,6 @@ _PENDING = "--pending places those that wait, -f those of a file"
 _GIVEN = "no pod that is given is without a node, and no workload lacks one"
 NOT_PLACED = 1
 """Exit code when some pods are not placed."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("simulate", rich_help_panel=UNDERSTAND)(simulate)
 
 
 @configured
@@ -94,6 +89,7 @@ def simulate(
     nominatedNode, victims, message, refusals, leansOn), reasons, evictions, before and after (nodes, resources:
     requested, allocatable, percent; cpu in milli-units), notes.
     """
+    from wharfinger.whatif.cli.simulated import simulation_text, simulation_values
     from wharfinger.whatif.cli.supposed import supposed
 
     if not files and not live:
@@ -113,14 +109,10 @@ def simulate(
     if not (answer.pods or drain or pending) and (found.unmade or (found.passed_over and not _makes_pods(found))):
         raise UsageError(_nothing(found, files or ()))
     if output is Output.TABLE:
-        from wharfinger.whatif.cli.simulated import simulation_text
-
         hint = "" if pending or drain else _PENDING if live else _GIVEN
         hint = "; ".join(answer.idle) or hint
         typer.echo(simulation_text(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
     else:
-        from wharfinger.whatif.cli.simulated import simulation_values
-
         show(simulation_values(answer, found.revision), output)
     if not answer.complete:
         raise typer.Exit(NOT_PLACED)
@@ -148,7 +140,7 @@ def _compare(
     extenders: bool,
 ) -> None:
     from wharfinger.whatif.cli import simulated
-    from wharfinger.whatif.cli.supposed import progress, scene_of
+    from wharfinger.whatif.cli.supposed import scene_of
     from wharfinger.whatif.comparison import compare
 
     scene = scene_of(found, configuration)
@@ -199,7 +191,7 @@ def _answer(
     extenders: bool,
 ) -> Answer:
     from wharfinger.whatif import play
-    from wharfinger.whatif.cli.supposed import progress, scene_of
+    from wharfinger.whatif.cli.supposed import scene_of
 
     scene = scene_of(found, configuration)
     pods = len(found.inventory.of_kind("Pod"))

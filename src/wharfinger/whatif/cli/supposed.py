@@ -5,16 +5,14 @@ Etcd is only read. What becomes of the given objects: `given`.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wharfinger.cli.files import Validation, contents, unread
-from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions
+from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions, namespace_option
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.whatif.cli import given
@@ -24,15 +22,10 @@ if TYPE_CHECKING:
     from wharfinger.whatif.inventory import Inventory, Obj, Ref
     from wharfinger.whatif.scene import Scene
 
-PROGRESS_FROM = 2000
-"""Pods from which on a terminal is shown a progress bar."""
-
 LiveOption = Annotated[
     bool, typer.Option("--live", help="On a copy of the live state, read from etcd at one revision.")
 ]
-NamespaceOption = Annotated[
-    str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.", metavar="NAME")
-]
+NamespaceOption = Annotated[str, namespace_option("Namespace of objects that name none.")]
 
 
 @dataclass(slots=True)
@@ -126,23 +119,6 @@ def scene_of(found: Supposed, configuration: ConfigurationOptions) -> Scene:
     )
     scene.notes += found.notes
     return scene
-
-
-@contextmanager
-def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, for long work and a terminal; yields a function of how much is done, of how much.
-
-    `total`: of pods or so, as far as it is known before; 0 = unknown, and long.
-    """
-    if (total and total < PROGRESS_FROM) or not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(text, total=total or None)
-        yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
 
 
 async def _take_live(
