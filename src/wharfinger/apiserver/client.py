@@ -10,11 +10,12 @@ One conformance suite holds for both (`tests/apiserver/conformance`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from wharfinger.errors import UpstreamError
 
@@ -23,6 +24,7 @@ Object = Mapping[str, Any]
 
 REQUEST_DEADLINE = 4.0
 """Seconds that a write or a read of one object may take."""
+JSON = "application/json"
 
 
 class ApiResource(NamedTuple):
@@ -139,7 +141,28 @@ class ReadRefused(UpstreamError):
         self.code = code
 
 
-class ApiClient(Protocol):
+class ApiCall(NamedTuple):
+    """One request, by the verb that RBAC has for it: get, list, watch, create, update, patch, delete."""
+
+    verb: str
+    resource: ApiResource | None = None
+    """None = a document, by its path."""
+    namespace: str = ""
+    name: str = ""
+    """Of a document: its path."""
+    subresource: str = ""
+    body: Object | None = None
+    type: str = JSON
+    """The body's media type, which says of a patch how it is merged."""
+    dry_run: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return self.verb not in {"get", "list", "watch"} and not self.dry_run
+
+
+class ApiClient(ABC):
     """A Kubernetes API server. Every call ends within its deadline.
 
     Raises, besides what each method says: `UpstreamUnavailable` (no answer, 429 or 5xx; `maybe_applied` for
@@ -148,15 +171,23 @@ class ApiClient(Protocol):
     """
 
     @property
+    @abstractmethod
     def server(self) -> str:
         """Where it is, for messages: URL without credentials."""
 
+    @abstractmethod
+    async def send(self, call: ApiCall) -> ApiAnswer:
+        """Send a request that is no list and no watch; its answer."""
+
     async def get(self, resource: ApiResource, name: str, *, namespace: str = "") -> ApiAnswer:
         """One object as it is now (linearizable); code 404 when there is none."""
+        return await self.send(ApiCall("get", resource, namespace, name))
 
     async def read(self, path: str) -> ApiAnswer:
         """Any JSON document of the server, by its path: `/version`, `/apis/<group>/<version>`."""
+        return await self.send(ApiCall("get", None, "", path))
 
+    @abstractmethod
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
     ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
@@ -165,6 +196,7 @@ class ApiClient(Protocol):
         Raises `HistoryGone` when the list takes so long that its revision is no longer kept.
         """
 
+    @abstractmethod
     def watch(
         self,
         resource: ApiResource,
@@ -197,9 +229,12 @@ class ApiClient(Protocol):
         dry_run: bool = False,
     ) -> ApiAnswer:
         """POST an object; with `name` and `subresource`, to a part of one (`pods/<name>/binding`)."""
+        named = name or str((body.get("metadata") or {}).get("name") or "")
+        return await self.send(ApiCall("create", resource, namespace, named, subresource, body, dry_run=dry_run))
 
     async def replace(self, resource: ApiResource, name: str, body: Object, *, namespace: str = "") -> ApiAnswer:
         """PUT an object; its resourceVersion is compared where it is given."""
+        return await self.send(ApiCall("update", resource, namespace, name, body=body))
 
     async def patch(
         self,
@@ -215,6 +250,7 @@ class ApiClient(Protocol):
 
         Another revision is a conflict (code 409). Without a revision, another uid is invalid (code 422).
         """
+        return await self.send(ApiCall("patch", resource, namespace, name, subresource, body, type_))
 
     async def delete(
         self,
@@ -227,7 +263,15 @@ class ApiClient(Protocol):
         grace_seconds: int | None = None,
     ) -> ApiAnswer:
         """DELETE an object, if it still has the uid and the revision (code 409 when not)."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        conditions = {"uid": uid, "resourceVersion": str(revision or "")}
+        if any(conditions.values()):
+            options["preconditions"] = {condition: value for condition, value in conditions.items() if value}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        return await self.send(ApiCall("delete", resource, namespace, name, body=options))
 
+    @abstractmethod
     async def close(self) -> None:
         """Give up every connection. Idempotent."""
 

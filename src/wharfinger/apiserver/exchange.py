@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from wharfinger.apiserver.client import ApiAnswer, ReadRefused
+from wharfinger.apiserver.client import JSON, ApiAnswer, ReadRefused
 from wharfinger.apiserver.connection import ApiConnection, Broken
 from wharfinger.apiserver.credentials import ApiClocks
 from wharfinger.apiserver.kept_connections import RequestBody
@@ -24,7 +24,6 @@ from wharfinger.errors import HistoryGone, UpstreamDenied, UpstreamError, Upstre
 
 ANSWER_LIMIT = 64 * 2**20
 """Bytes of one answer that is no watch; a page of 500 pods has about 2 MiB."""
-JSON = "application/json"
 WORDS = 300
 """Characters of the server's message in the text of an error."""
 

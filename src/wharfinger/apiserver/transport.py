@@ -31,19 +31,21 @@ from wharfinger.apiserver.client import (
     LEASES,
     REQUEST_DEADLINE,
     ApiAnswer,
+    ApiCall,
+    ApiClient,
     ApiResource,
     Batch,
     Object,
-    PatchType,
     revision_of,
 )
 from wharfinger.apiserver.connection import CONNECT_TIMEOUT, ApiConnection
 from wharfinger.apiserver.credentials import Access, ApiClocks, ApiIdentity
-from wharfinger.apiserver.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
+from wharfinger.apiserver.exchange import ANSWER_LIMIT, ApiRequest, Exchange, Observe
 from wharfinger.apiserver.pacing import BIND, OTHER, TokenBucket
 from wharfinger.apiserver.wire import DRY_RUN, object_path
 from wharfinger.errors import UpstreamUnavailable
 
+METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 PAGE_DEADLINE = 60.0
 """Seconds that a page may take."""
 
@@ -85,7 +87,7 @@ class ApiLimits:
     """Bytes that an answer may have, except a watch."""
 
 
-class HttpApiClient:
+class HttpApiClient(ApiClient):
     """One API server as one user, over connections that are kept open. Made anywhere, used on one event loop."""
 
     def __init__(
@@ -124,16 +126,6 @@ class HttpApiClient:
         """Where it is, for messages: URL without credentials."""
         return self._connection.server
 
-    # Reads
-
-    async def get(self, resource: ApiResource, name: str, *, namespace: str = "") -> ApiAnswer:
-        """One object as it is now."""
-        return await self._send(resource, ApiRequest("GET", object_path(resource, namespace, name)))
-
-    async def read(self, path: str) -> ApiAnswer:
-        """Any JSON document of the server."""
-        return await self._exchange.send(ApiRequest("GET", path), self._limits.deadline, pace=self._pace)
-
     def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
     ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
@@ -168,70 +160,25 @@ class HttpApiClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=self._limits.silence)
         return await self._exchange.stream(ApiRequest("GET", f"{object_path(resource)}?{query}"), timeout)
 
-    # Writes
-
-    async def create(
-        self,
-        resource: ApiResource,
-        body: Object,
-        *,
-        namespace: str = "",
-        name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-    ) -> ApiAnswer:
-        """POST an object, or to a part of one."""
-        path = object_path(resource, namespace, name, subresource)
-        cost = BIND if subresource == "binding" else OTHER
-        request = _write("POST", f"{path}?{DRY_RUN}" if dry_run else path, body)
-        return await self._send(resource, replace(request, applies=not dry_run, cost=cost))
-
-    async def replace(self, resource: ApiResource, name: str, body: Object, *, namespace: str = "") -> ApiAnswer:
-        """PUT an object."""
-        return await self._send(resource, _write("PUT", object_path(resource, namespace, name), body))
-
-    async def patch(
-        self,
-        resource: ApiResource,
-        name: str,
-        body: Object,
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        type_: PatchType = PatchType.STRATEGIC,
-    ) -> ApiAnswer:
-        """PATCH an object or a part of it."""
-        path = object_path(resource, namespace, name, subresource)
-        return await self._send(resource, _write("PATCH", path, body, type_))
-
-    async def delete(
-        self,
-        resource: ApiResource,
-        name: str,
-        *,
-        namespace: str = "",
-        uid: str = "",
-        revision: int = 0,
-        grace_seconds: int | None = None,
-    ) -> ApiAnswer:
-        """DELETE an object, if it still has the uid and the revision."""
-        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        conditions = {"uid": uid, "resourceVersion": str(revision) if revision else ""}
-        if any(conditions.values()):
-            body["preconditions"] = {name: value for name, value in conditions.items() if value}
-        if grace_seconds is not None:
-            body["gracePeriodSeconds"] = grace_seconds
-        return await self._send(resource, _write("DELETE", object_path(resource, namespace, name), body))
+    async def send(self, call: ApiCall) -> ApiAnswer:
+        """Send a request that is no list and no watch; its answer."""
+        path = call.name
+        pace: TokenBucket | None = self._pace
+        if call.resource is not None:
+            new = call.verb == "create" and not call.subresource
+            path = object_path(call.resource, call.namespace, "" if new else call.name, call.subresource)
+            # A lease must not wait behind anything, and a burst of events must delay no bind.
+            pace = None if call.resource == LEASES else self._event_pace if call.resource == EVENTS else pace
+        request = ApiRequest(
+            METHODS[call.verb],
+            f"{path}?{DRY_RUN}" if call.dry_run else path,
+            None if call.body is None else orjson.dumps(call.body, default=dict),
+            call.type,
+            applies=call.writes,
+            cost=BIND if call.subresource == "binding" else OTHER,
+        )
+        return await self._exchange.send(request, self._limits.deadline, pace=pace)
 
     async def close(self) -> None:
         """Give up every connection."""
         await self._connection.close()
-
-    async def _send(self, resource: ApiResource, request: ApiRequest) -> ApiAnswer:
-        # A lease must not wait behind anything, and a burst of events must delay no bind.
-        pace = None if resource == LEASES else self._event_pace if resource == EVENTS else self._pace
-        return await self._exchange.send(request, self._limits.deadline, pace=pace)
-
-
-def _write(method: str, path: str, body: Object, type_: str = JSON) -> ApiRequest:
-    return ApiRequest(method, path, orjson.dumps(body, default=dict), type_, applies=True)

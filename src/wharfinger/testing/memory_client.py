@@ -12,20 +12,20 @@ from typing import Any, Self
 
 import orjson
 
-from wharfinger.apiserver.client import ApiAnswer, ApiResource, Object
+from wharfinger.apiserver.client import ApiAnswer, ApiCall, ApiClient, ApiResource, Object
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.testing import memory_refusals as refusals
-from wharfinger.testing.memory_faults import Gate, MemoryFault, MemoryFaults, MemoryRequest
+from wharfinger.testing.memory_faults import Gate, MemoryFault, MemoryFaults
 from wharfinger.testing.memory_objects import Backup, Json, loaded
 from wharfinger.testing.memory_server import AccessPolicy, MemoryApiServer
 from wharfinger.testing.memory_watch import Bell, WatchState
 
-RequestHook = Callable[[MemoryRequest], Awaitable[None] | None]
+RequestHook = Callable[[ApiCall], Awaitable[None] | None]
 EPOCH = 1_700_000_000.0
 """The time that stands still, unless a clock is given."""
 
 
-class MemoryClient:
+class MemoryClient(ApiClient):
     """One client of an API server in memory, but for the requests of the Protocol."""
 
     def __init__(
@@ -46,7 +46,7 @@ class MemoryClient:
         self._user = user
         self._watches = WatchState(self._clock)
         self.faults = MemoryFaults()
-        self.requests: list[MemoryRequest] = []
+        self.requests: list[ApiCall] = []
         """Every request of this client, in order, whatever became of it."""
         self.before_request: RequestHook | None = None
         self.after_request: RequestHook | None = None
@@ -156,7 +156,7 @@ class MemoryClient:
 
     # One request
 
-    async def _call(self, request: MemoryRequest, act: Callable[[], ApiAnswer | int]) -> ApiAnswer:
+    async def _call(self, request: ApiCall, act: Callable[[], ApiAnswer | int]) -> ApiAnswer:
         """A request takes its time: others run before it is served."""
         await asyncio.sleep(0)
         self.requests.append(request)
@@ -180,12 +180,12 @@ class MemoryClient:
             raise UpstreamUnavailable(text, maybe_applied=request.writes)
         return answer
 
-    async def _pass(self, gates: Sequence[Gate], request: MemoryRequest, *, before: bool) -> None:
+    async def _pass(self, gates: Sequence[Gate], request: ApiCall, *, before: bool) -> None:
         for gate in gates:
             if gate.before is before and not await gate.passed():
                 raise self._unanswered(request)
 
-    def _met(self, fault: MemoryFault, request: MemoryRequest) -> ApiAnswer:
+    def _met(self, fault: MemoryFault, request: ApiCall) -> ApiAnswer:
         """What a fault answers; it raises what `ApiClient` raises for that."""
         text = f"{request.verb} {request.name} at {self._server}: code {fault.code}: {fault.message}"
         if fault.code == 401:
@@ -201,12 +201,12 @@ class MemoryClient:
             raise UpstreamUnavailable(text, maybe_applied=maybe, retry_after=fault.retry_after)
         raise UpstreamUnavailable(f"{self._server}: cannot connect", maybe_applied=fault.sent and request.writes)
 
-    def _unanswered(self, request: MemoryRequest) -> UpstreamUnavailable:
+    def _unanswered(self, request: ApiCall) -> UpstreamUnavailable:
         text = f"{request.verb} {request.name} at {self._server}: no answer in time"
         return UpstreamUnavailable(text, maybe_applied=request.writes)
 
 
-async def _run(hook: RequestHook | None, request: MemoryRequest) -> None:
+async def _run(hook: RequestHook | None, request: ApiCall) -> None:
     if hook is not None:
         outcome = hook(request)
         if inspect.isawaitable(outcome):

@@ -18,37 +18,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
-from wharfinger.apiserver.client import ApiResource, Object
-
-
-class MemoryRequest(NamedTuple):
-    """One request, by the verb that RBAC has for it: get, list, watch, create, update, patch, delete."""
-
-    verb: str
-    resource: ApiResource | None = None
-    """None = a document, by its path."""
-    namespace: str = ""
-    name: str = ""
-    """Of a document: its path."""
-    subresource: str = ""
-    body: Object | None = None
-    dry_run: bool = False
-    deadline: float = 0.0
-    """Seconds that its caller gave it; 0 for lists and watches. Nothing here takes time but gates."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether it may change something."""
-        return self.verb not in {"get", "list", "watch"} and not self.dry_run
+from wharfinger.apiserver.client import ApiCall, ApiResource
 
 
 class WhichRequests(TypedDict, total=False):
     """The requests that a fault is for; what is left out means any."""
 
     verb: str
-    """As in `MemoryRequest`."""
+    """As in `ApiCall`."""
     resource: ApiResource | None
     subresource: str | None
     """"" = requests of the object itself."""
@@ -75,7 +54,7 @@ class MemoryFault:
     """Whether the request may have reached the server."""
     gate: Gate | None = None
 
-    def means(self, request: MemoryRequest) -> bool:
+    def means(self, request: ApiCall) -> bool:
         """Whether it is for this request."""
         return (
             self.times != 0
@@ -179,7 +158,7 @@ class MemoryFaults:
                 fault.gate.open()
         self._faults.clear()
 
-    def of(self, request: MemoryRequest) -> tuple[MemoryFault | None, list[Gate]]:
+    def of(self, request: ApiCall) -> tuple[MemoryFault | None, list[Gate]]:
         """The fault that a request meets, if any, and the gates on its way."""
         gates: list[Gate] = []
         met: MemoryFault | None = None

@@ -246,26 +246,24 @@ class MemoryApiServer:
             written = self.objects.remove(resource, *key_of(before))
         return ApiAnswer(200, written)
 
-    def delete(
-        self, resource: ApiResource, namespace: str, name: str, *, uid: str, revision: int, grace_seconds: int | None
-    ) -> ApiAnswer:
-        """DELETE."""
+    def delete(self, resource: ApiResource, namespace: str, name: str, options: Object) -> ApiAnswer:
+        """DELETE. `options`: DeleteOptions."""
         if resource not in self.kinds:
             return refusals.not_served()
         found = self.objects.read(resource, namespace, name)
         if found is None:
             return refusals.not_found(resource, name)
-        metadata = found["metadata"]
+        metadata, wanted_of = found["metadata"], options.get("preconditions") or {}
         for wanted, has, called, means in (
-            (uid, metadata["uid"], "UID", "deleted and then recreated"),
-            (str(revision or ""), metadata["resourceVersion"], "ResourceVersion", "modified"),
+            (wanted_of.get("uid"), metadata["uid"], "UID", "deleted and then recreated"),
+            (wanted_of.get("resourceVersion"), metadata["resourceVersion"], "ResourceVersion", "modified"),
         ):
             if wanted and wanted != has:
                 why = f"the {called} in the precondition ({wanted}) does not match the {called} in record ({has}). "
                 why += f"The object might have been {means}"
                 return refusals.conflict(self.kinds[resource], name, why)
         if resource == PODS:
-            return ApiAnswer(200, self._pods.delete(found, grace_seconds))
+            return ApiAnswer(200, self._pods.delete(found, options.get("gracePeriodSeconds")))
         if not metadata.get("finalizers"):
             return ApiAnswer(200, self.objects.remove(resource, namespace, name))
         if not metadata.get("deletionTimestamp"):

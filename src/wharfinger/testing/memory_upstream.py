@@ -21,8 +21,8 @@ from contextlib import AbstractAsyncContextManager, aclosing
 
 from wharfinger.apiserver.client import (
     OWN_ACCESS_REVIEWS,
-    REQUEST_DEADLINE,
     ApiAnswer,
+    ApiCall,
     ApiResource,
     Batch,
     Object,
@@ -33,7 +33,6 @@ from wharfinger.errors import HistoryGone
 from wharfinger.testing import memory_refusals as refusals
 from wharfinger.testing import memory_watch
 from wharfinger.testing.memory_client import MemoryClient
-from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.testing.memory_objects import Json, loaded
 from wharfinger.testing.memory_patches import selection
 from wharfinger.testing.memory_watch import WatchOrder
@@ -49,23 +48,34 @@ class MemoryUpstream(MemoryClient):
         """Where it is, for messages."""
         return self._server
 
-    async def get(
-        self, resource: ApiResource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> ApiAnswer:
-        """One object as it is now."""
-        request = MemoryRequest("get", resource, namespace, name, deadline=deadline)
-        return await self._call(request, lambda: self._api.get(resource, namespace, name))
+    async def send(self, call: ApiCall) -> ApiAnswer:
+        """Have the server carry a request out."""
+        return await self._call(call, lambda: self._carried_out(call))
 
-    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
-        """A document of the server."""
-        request = MemoryRequest("get", None, "", path, deadline=deadline)
-        return await self._call(request, lambda: self._api.read(path))
+    def _carried_out(self, call: ApiCall) -> ApiAnswer | int:
+        api, resource, namespace, name, body = self._api, call.resource, call.namespace, call.name, call.body or {}
+        if resource is None:
+            return api.read(name)
+        match call.verb:
+            case "get":
+                return api.get(resource, namespace, name)
+            case "create" if resource == OWN_ACCESS_REVIEWS and self._is_forbidden(body):
+                return ApiAnswer(201, {**body, "status": {"allowed": False}})
+            case "create":
+                return api.create(resource, body, namespace, name, call.subresource, dry_run=call.dry_run)
+            case "update":
+                return api.replace(resource, namespace, name, body)
+            case "patch":
+                subresource, type_ = call.subresource, PatchType(call.type)
+                return api.patch(resource, namespace, name, body, subresource=subresource, type_=type_)
+            case _:
+                return api.delete(resource, namespace, name, body)
 
     async def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
     ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
         """All objects at one revision, in pages; they are printed without apiVersion and kind."""
-        request = MemoryRequest("list", resource, namespace)
+        request = ApiCall("list", resource, namespace)
         objects = self._api.objects
         found: list[Json] | None = None
         revision = 0
@@ -130,7 +140,7 @@ class MemoryUpstream(MemoryClient):
                 order = WatchOrder(resource, selects, at, cuts, bookmarks, resumed=revision is not None)
             return answer
 
-        answer = await self._call(MemoryRequest("watch", resource), begin)
+        answer = await self._call(ApiCall("watch", resource), begin)
         if order is None:
             raise ReadRefused(f"cannot watch {resource.plural}: {answer.message}", answer.code)
         for batch in first:
@@ -139,70 +149,6 @@ class MemoryUpstream(MemoryClient):
         async with aclosing(shown) as batches:
             async for batch in batches:
                 yield batch
-
-    async def create(
-        self,
-        resource: ApiResource,
-        body: Object,
-        *,
-        namespace: str = "",
-        name: str = "",
-        subresource: str = "",
-        dry_run: bool = False,
-        deadline: float = REQUEST_DEADLINE,
-    ) -> ApiAnswer:
-        """POST."""
-        named = name or str((body.get("metadata") or {}).get("name", ""))
-        request = MemoryRequest("create", resource, namespace, named, subresource, body, dry_run, deadline)
-        if resource == OWN_ACCESS_REVIEWS and self._is_forbidden(body):
-            return await self._call(request, lambda: ApiAnswer(201, {**body, "status": {"allowed": False}}))
-        return await self._call(
-            request, lambda: self._api.create(resource, body, namespace, name, subresource, dry_run=dry_run)
-        )
-
-    async def replace(
-        self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> ApiAnswer:
-        """PUT."""
-        request = MemoryRequest("update", resource, namespace, name, "", body, deadline=deadline)
-        return await self._call(request, lambda: self._api.replace(resource, namespace, name, body))
-
-    async def patch(
-        self,
-        resource: ApiResource,
-        name: str,
-        body: Object,
-        *,
-        namespace: str = "",
-        subresource: str = "",
-        type_: PatchType = PatchType.STRATEGIC,
-        deadline: float = REQUEST_DEADLINE,
-    ) -> ApiAnswer:
-        """PATCH."""
-        request = MemoryRequest("patch", resource, namespace, name, subresource, body, deadline=deadline)
-        return await self._call(
-            request, lambda: self._api.patch(resource, namespace, name, body, subresource=subresource, type_=type_)
-        )
-
-    async def delete(
-        self,
-        resource: ApiResource,
-        name: str,
-        *,
-        namespace: str = "",
-        uid: str = "",
-        revision: int = 0,
-        grace_seconds: int | None = None,
-        deadline: float = REQUEST_DEADLINE,
-    ) -> ApiAnswer:
-        """DELETE."""
-        request = MemoryRequest("delete", resource, namespace, name, deadline=deadline)
-        return await self._call(
-            request,
-            lambda: self._api.delete(
-                resource, namespace, name, uid=uid, revision=revision, grace_seconds=grace_seconds
-            ),
-        )
 
     async def close(self) -> None:
         """Close this client: its watches break, and what it asks is not answered."""

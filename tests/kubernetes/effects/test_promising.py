@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.kubernetes.api_and_store import ATTEMPT, POD, Between
-from wharfinger.apiserver.client import PODS
+from wharfinger.apiserver.client import PODS, ApiCall
 from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
@@ -20,7 +20,6 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.effects.binding.writers import KeptKind, KeptPromise
 from wharfinger.scheduling.model.promises import MayBind
-from wharfinger.testing.memory_faults import MemoryRequest
 
 
 @pytest.fixture
@@ -256,7 +255,7 @@ async def test_a_pod_that_changes_all_the_time_is_given_up(between: Between) -> 
     """Its chain places it anew, so the promise must not stay."""
     await between.promised()
 
-    def edit(request: MemoryRequest) -> None:
+    def edit(request: ApiCall) -> None:
         if request.subresource == "binding":
             pod = between.api.find(PODS, "a")
             assert pod is not None

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from tests.kubernetes.loops.importing_stage import OURS, RIVAL, Site
-from wharfinger.apiserver.client import LEASES, NODES
+from wharfinger.apiserver.client import LEASES, NODES, ApiCall
 from wharfinger.errors import LeaderElectionLost
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete
 from wharfinger.settings import ElectionSettings
-from wharfinger.testing.memory_faults import Gate, MemoryRequest
+from wharfinger.testing.memory_faults import Gate
 
 SHORT = ElectionSettings(lease_duration=10.0, renew_deadline=6.0, retry_period=2.0)
 
@@ -86,7 +86,7 @@ async def test_a_successor_renews_before_its_copies_are_complete(site: Site) -> 
     first, second = await site.hand(), await site.hand()
     listed = asyncio.Event()
 
-    async def slowly(request: MemoryRequest) -> None:
+    async def slowly(request: ApiCall) -> None:
         if request.resource == NODES and second.asked("watch", NODES) > 1:  # the first one learns that it has to list
             await listed.wait()
 
@@ -190,7 +190,7 @@ async def test_a_lease_that_others_annotate_is_kept(site: Site) -> None:
     """The write fails by its revision; nobody else holds the Lease."""
     hand = await site.hand()
 
-    def annotate(request: MemoryRequest) -> None:
+    def annotate(request: ApiCall) -> None:
         if request.verb == "update":
             lease = site.api.find(LEASES, "kube-scheduler", namespace="kube-system")
             assert lease is not None

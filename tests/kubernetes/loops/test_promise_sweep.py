@@ -11,7 +11,7 @@ import pytest
 
 from tests.kubernetes.api_and_store import POD, Between
 from tests.virtual_time import VirtualTime
-from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, ApiCall
 from wharfinger.errors import UpstreamError
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.effects.adopting import present
@@ -24,7 +24,6 @@ from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import KubernetesSide, VolumeStep
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
-from wharfinger.testing.memory_faults import MemoryRequest
 
 AFTER = 15.0
 
@@ -299,7 +298,7 @@ async def test_a_gang_is_rehearsed_once_and_then_completed(swept: Swept) -> None
         await swept.promised(name)
         await swept.see(name, group="web")
 
-    def cut(request: MemoryRequest) -> None:
+    def cut(request: ApiCall) -> None:
         if request.subresource == "binding" and not request.dry_run:
             swept.api.faults.disconnect(None, subresource="binding", name="b")
 

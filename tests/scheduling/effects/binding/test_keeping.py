@@ -9,13 +9,12 @@ from temporalio.exceptions import ApplicationError
 
 from tests.scheduling.effects.kubernetes_world import UpstreamWorld, group, kinds, sent
 from tests.scheduling.world import Hand
-from wharfinger.apiserver.client import NODES, PODS
+from wharfinger.apiserver.client import NODES, PODS, ApiCall
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Operation, Put
 from wharfinger.kubernetes.effects.copying import forget_copies
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
-from wharfinger.testing.memory_faults import MemoryRequest
 from wharfinger.testing.memory_upstream import MemoryUpstream
 
 
@@ -38,7 +37,7 @@ async def test_a_bind_is_unanswered_until_its_copy_shows_it_or_it_fails(site: Up
     unanswered, web = hand.cache.unanswered, PodKey("default", "web")
     during, told = list[bool](), list[PodKey]()
 
-    async def asked(request: MemoryRequest) -> None:
+    async def asked(request: ApiCall) -> None:
         if request.subresource == "binding":
             assert await site.node_of("web") == "node-0"
             during.append(web in unanswered)

@@ -6,9 +6,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.scheduling.effects.kubernetes_world import UpstreamWorld, group, kinds, sent
-from wharfinger.apiserver.client import PODS
+from wharfinger.apiserver.client import PODS, ApiCall
 from wharfinger.etcd import keys
-from wharfinger.testing.memory_faults import MemoryRequest
 
 
 async def none_held(site: UpstreamWorld, count: int = 4) -> bool:
@@ -61,7 +60,7 @@ async def test_webhooks_without_dry_runs_let_the_gang_go_on(
 ) -> None:
     hand, api, placed = await group(site)
 
-    def no_dry_run(request: MemoryRequest) -> None:
+    def no_dry_run(request: ApiCall) -> None:
         if not request.dry_run:
             fault.end()
 
@@ -77,7 +76,7 @@ async def test_a_member_that_goes_after_its_dry_run_tears_the_gang(
 ) -> None:
     hand, api, placed = await group(site)
 
-    def delete(request: MemoryRequest) -> None:
+    def delete(request: ApiCall) -> None:
         if request.subresource == "binding" and not request.dry_run and site.api.find(PODS, "web-3"):
             site.api.remove(PODS, "web-3")
 
@@ -95,7 +94,7 @@ async def test_a_gang_whose_binds_got_no_answer_is_completed(site: UpstreamWorld
     for number in (0, 1):
         api.faults.lose_answers(subresource="binding", name=f"web-{number}", times=2)
 
-    def away(request: MemoryRequest) -> None:
+    def away(request: ApiCall) -> None:
         if not request.dry_run and request.subresource == "binding":
             api.faults.disconnect(None, subresource="binding", name="web-3")
 
@@ -118,7 +117,7 @@ async def test_some_bound_members_complete_the_gang_although_another_is_refused(
     hand, api, placed = await group(site)
     seen: list[str] = []
 
-    def cut(request: MemoryRequest) -> None:
+    def cut(request: ApiCall) -> None:
         if request.subresource == "binding" and not request.dry_run:
             seen.append(request.name)
             if len(seen) == 2:

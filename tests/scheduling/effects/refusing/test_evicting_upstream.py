@@ -8,10 +8,9 @@ from temporalio.exceptions import ApplicationError
 from tests.scheduling.effects.kubernetes_world import UpstreamWorld
 from tests.scheduling.effects.refusing.test_preemption import eviction, nominate
 from tests.scheduling.world import Hand, pod_object
-from wharfinger.apiserver.client import PODS
+from wharfinger.apiserver.client import PODS, ApiCall
 from wharfinger.etcd import keys
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
-from wharfinger.testing.memory_faults import MemoryRequest
 
 
 def put(site: UpstreamWorld, name: str, **spec: object) -> None:
@@ -57,7 +56,7 @@ async def test_a_victim_that_changes_before_its_deletion_is_looked_at_again(site
     hand, request = await nominated(site)
     edits = iter(range(1))
 
-    def edit(call: MemoryRequest) -> None:
+    def edit(call: ApiCall) -> None:
         if call.verb == "delete" and next(edits, None) is not None:
             pod = site.api.find(PODS, "low")
             assert pod is not None
@@ -119,7 +118,7 @@ async def test_a_nomination_to_another_node_is_not_cleared(site: UpstreamWorld) 
     hand, request = await with_lower_nomination(site)
     moved = iter(range(1))
 
-    async def elsewhere(call: MemoryRequest) -> None:
+    async def elsewhere(call: ApiCall) -> None:
         if (call.verb, call.name) == ("patch", "middle") and next(moved, None) is not None:
             middle = site.api.find(PODS, "middle") or {}
             site.api.put(PODS, {**middle, "status": {**middle["status"], "nominatedNodeName": "node-2"}})
