@@ -35,7 +35,6 @@ from wharfinger.scheduling.loops.waker import Waker
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, PodChange
 from wharfinger.scheduling.state.pool import Ownership, Pool
-from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
@@ -89,7 +88,6 @@ class Bench:
             order=order_by(self.profiles),
             alone=alone_by(self.profiles),
             spread=rng.random,
-            entered=self._entered,
         )
         signals = WakeSignals(
             NoTemporal(),
@@ -110,10 +108,6 @@ class Bench:
         self.nodes = [self._node(number) for number in range(nodes)]
         self.waiting = [self._waiting(number, number % classes) for number in range(pods)]
         self.bound = [self._bound(number, node) for number, node in enumerate(self.nodes)]
-
-    def _entered(self, entry: Any, _cause: str) -> None:
-        if entry.part is Part.WAITING:
-            self.waker.arrived(entry)
 
     def _node(self, number: int) -> Node:
         node = Node(

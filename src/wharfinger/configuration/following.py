@@ -158,6 +158,8 @@ FIRST = 10.0
 class DynamicConfig:
     """The followers of one worker; a `Subscriber`."""
 
+    follows = ("config",)
+
     def __init__(
         self,
         *,

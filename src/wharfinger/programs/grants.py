@@ -43,6 +43,8 @@ LOOK = 2.0
 class OwnGrant:
     """What is known of this worker's grant; a `Subscriber`."""
 
+    follows = ("grant",)
+
     def __init__(
         self,
         store: Store,
@@ -76,11 +78,10 @@ class OwnGrant:
         """`shown` answers the grant as the watch shows it; None = there is none."""
         self._shown = shown
 
-    def apply(self, changes: Changes) -> None:
+    def apply(self, _: Changes) -> None:
         """Follow the watch; a list without the grant means that the grant is gone."""
-        if changes.grant or changes.listed:
-            shown = self._shown()
-            self._take(shown and shown.kv, shown and shown.value)
+        shown = self._shown()
+        self._take(shown and shown.kv, shown and shown.value)
 
     def _take(self, kv: KeyValue | None, value: object) -> None:
         record = value if isinstance(value, Grant) else None

@@ -41,6 +41,8 @@ CONSEQUENCES = ("polling", "serving")
 class Lifecycle:
     """Puts the worker on and off duty; a `Subscriber` that follows the registrations."""
 
+    follows = ("instances",)
+
     def __init__(
         self,
         *,

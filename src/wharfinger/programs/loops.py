@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from wharfinger.configuration.following import CohortKind, DynamicConfig
 from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
-from wharfinger.kubernetes.loops.worker_loops import MakeKubernetesLoops
+from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, MakeKubernetesLoops
 from wharfinger.process.connecting import Reachability
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import ConfigStatusRecord
@@ -58,13 +58,13 @@ class Loops:
             pool,
             temporal,
             own=OwnKey(grant.key, decode_grant) if grant is not None else None,
-            paused=lambda: self.kubernetes is not None and self.kubernetes.paused,
         )
         if grant is not None:
             grant.follow(lambda: scheduling.view.grant)
-        self.kubernetes = (
-            kubernetes(scheduling.shards, scheduling.view.records, scheduling.dispatcher.kick) if kubernetes else None
-        )
+        self.kubernetes: KubernetesLoops | None = None
+        if kubernetes is not None:
+            self.kubernetes = kubernetes(scheduling.shards, scheduling.view.records, scheduling.dispatcher.kick)
+            scheduling.dispatcher.pause_while(self.kubernetes.paused)
         self.membership = Membership(
             store,
             place_of(settings, health_url, pool.profiles),

@@ -57,10 +57,10 @@ def test_what_a_list_shows_is_no_sign_of_an_importer() -> None:
     worker = Watching()
     assert worker.see(TOLD, active=5, listed=True)["import"] == "no importer has said anything yet"
     assert not worker.side.signed
-    assert worker.loops.paused
+    assert worker.loops.paused()
     assert worker.see(Imported({"pods": 8}), active=5)["import"] == "ok"
     assert worker.side.signed
-    assert not worker.loops.paused
+    assert not worker.loops.paused()
 
 
 def test_after_another_list_a_new_sign_is_waited_for() -> None:
@@ -69,9 +69,9 @@ def test_after_another_list_a_new_sign_is_waited_for() -> None:
     worker.see(TOLD, active=5, listed=True)
     worker.see(Imported({"pods": 8}), active=5)
     worker.see(TOLD, active=5, listed=True)
-    assert worker.loops.paused
+    assert worker.loops.paused()
     worker.see(Imported({"pods": 9}), active=5)
-    assert not worker.loops.paused
+    assert not worker.loops.paused()
 
 
 def test_an_installation_that_cannot_take_the_lease_is_not_ready() -> None:

@@ -55,7 +55,7 @@ class SentGang(NamedTuple):
 
 
 class PromiseSweep:
-    """A timer over the promises that this worker has seen; a `Subscriber`."""
+    """A timer over the promises that this worker has seen; `KubernetesLoops` passes changes on to it."""
 
     def __init__(
         self,

@@ -53,6 +53,8 @@ FLUSH_WITHIN = 2.0
 class KubernetesLoops:
     """What a worker runs beside its other loops; a `Subscriber`."""
 
+    follows = ("promises", "upstream")
+
     def __init__(
         self,
         side: KubernetesSide,
@@ -108,7 +110,6 @@ class KubernetesLoops:
         finally:
             await self._lane.stop(FLUSH_WITHIN)
 
-    @property
     def paused(self) -> bool:
         """Whether nothing may be placed now."""
         return not self.side.active or self._import() != "ok"

@@ -116,6 +116,8 @@ Closing = tuple[PodKey, int, bool]
 class Closer:
     """A few workers over a list of endings."""
 
+    follows = ("records", "released")
+
     def __init__(
         self,
         store: Store,
@@ -193,7 +195,7 @@ class Closer:
         held = self._view.cache.held_places
         if not held:
             return
-        touched = [*(one.key for one in changes.pods), *(one.key for one in changes.records)]
+        touched = [*(one.key for one in changes.released), *(one.key for one in changes.records)]
         for key in dict.fromkeys([*held] if changes.listed else touched):
             place, pod, record = held.get(key), self._view.cache.pods.get(key), self._view.records.get(key)
             if place is None:

@@ -50,15 +50,12 @@ class Dispatcher:
         *,
         tenant_label: str,
         seen: Callable[[], int] = lambda: 0,
-        paused: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`seen`: the revision of etcd that is known here; `paused`: whether nothing may be placed now, whoever's the
-        pods are.
-        """
+        """`seen`: the revision of etcd that is known here."""
         self._queue = queue
         self._attempts = attempts
         self._clock = process.clock
-        self._paused = paused
+        self._paused: Callable[[], bool] = lambda: False
         self._names = CohortNames(process.rng)
         self._kicked = asyncio.Event()
         self._serving = False
@@ -87,6 +84,10 @@ class Dispatcher:
         """Start pods from now on, or none (while this worker is withdrawn)."""
         self._serving = serving
         self.kick()
+
+    def pause_while(self, paused: Callable[[], bool]) -> None:
+        """Place nothing, whoever's the pods are, while this says so."""
+        self._paused = paused
 
     def configure(self, settings: DispatchSettings) -> None:
         """Go by these from now on, but for `concurrent_starts`; what was started stays started."""

@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.records import served_names
 from wharfinger.scheduling.loops.node_evictions import LostPods
 from wharfinger.scheduling.loops.shards import Instances, Shards
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.pool import Ownership
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 
 
 class UnservedPods:
-    """Counts the pending pods whose scheduler name no live instance serves; a `Subscriber`.
+    """Counts the pending pods whose scheduler name no live instance serves.
 
-    Only the owner of a pod's shard counts it, so the sum over all workers is the number of pods. Pods that name one of
-    this worker's own profiles are not kept, so they cost one comparison.
+    Only the owner of a pod's shard counts it, so the sum over all workers is the number of pods.
     """
 
-    def __init__(self, *, cache: Cache, instances: Instances, ownership: Ownership, shards: Shards) -> None:
+    def __init__(
+        self, foreign: Collection[PodKey], *, cache: Cache, instances: Instances, ownership: Ownership, shards: Shards
+    ) -> None:
+        """`foreign`: the pending pods, of any pool and shard, that name none of this worker's profiles."""
+        self._foreign = foreign
         self._cache = cache
         self._instances = instances
         self._ownership = ownership
         self._shards = shards
-        self._foreign: set[PodKey] = set()
-        """Pending pods, of any pool and shard, that name none of this worker's profiles."""
-
-    def apply(self, changes: Changes) -> None:
-        """Follow the pods."""
-        own = self._ownership.scheduler_names
-        for change in changes.pods:
-            pod = change.new
-            if pod is not None and pod.scheduler_name not in own and pod.pending:
-                self._foreign.add(change.key)
-            else:
-                self._foreign.discard(change.key)
 
     def count(self) -> int:
         """The unserved pods of this worker's shard; 0 while an instance of an earlier release is registered."""

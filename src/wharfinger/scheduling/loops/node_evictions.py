@@ -121,6 +121,8 @@ class Need:
 class NodeEvictionStarter:
     """Notes changes as a `Subscriber`; starts and signals workflows in a task of its own."""
 
+    follows = ("nodes",)
+
     def __init__(
         self,
         settings: NodeEvictionSettings,

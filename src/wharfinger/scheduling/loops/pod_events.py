@@ -45,6 +45,8 @@ class LeftoverEnding(Protocol):
 class PodEventHandler:
     """Derives the queue from the cache, the records and the shards; a `Subscriber`."""
 
+    follows = None
+
     def __init__(
         self,
         process: ProcessParts,
@@ -72,6 +74,8 @@ class PodEventHandler:
         self._gated = GatedPods(queue, pool.profiles)
         self._pool: dict[PodKey, None] = {}
         """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
+        self.foreign: set[PodKey] = set()
+        """Pending pods, of any pool and shard, that name none of this worker's profiles."""
 
     def apply(self, changes: Changes) -> None:
         """Take in one revision's changes."""
@@ -141,11 +145,15 @@ class PodEventHandler:
     def _consider(self, key: PodKey, cause: str, hold: float = 0.0) -> None:
         """`hold`: seconds that a pod which is new to the queue waits at least."""
         pod = self._cache.pods.get(key)
-        pooled = pod is not None and pod.pending and self._ownership.owns(pod, self._cache.tenants)
-        if pooled and pod is not None:
+        pending = pod if pod is not None and pod.pending else None
+        if pending is not None and pending.scheduler_name not in self._ownership.scheduler_names:
+            self.foreign.add(key)
+        else:
+            self.foreign.discard(key)
+        if pending is not None and self._ownership.owns(pending, self._cache.tenants):
             self._pool[key] = None
-            if self._shards.mine(pod):
-                self._queue_pod(pod, cause, hold)
+            if self._shards.mine(pending):
+                self._queue_pod(pending, cause, hold)
             else:
                 self._queue.remove(key)
             return

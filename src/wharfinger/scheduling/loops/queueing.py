@@ -8,7 +8,7 @@ from typing import Any
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
-from wharfinger.objects.model.gang import Gang, GangKey, Standing, gang_key, standing
+from wharfinger.objects.model.gang import Gang, GangKey, Standing, standing
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
@@ -47,7 +47,7 @@ def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
         if profile.at.get("permit") or profile.extenders_of(pod):
             return True
         try:
-            return profile.called.concern(pod)
+            return profile.called.any and profile.called.concern(pod)
         except PluginError as error:
             log.warning("concerns_failed effect=placed_alone pod=%s error=%r", pod.key, str(error))
             return True
@@ -89,8 +89,7 @@ class Gangs:
 
     def placed_with(self, pod: Pod) -> tuple[str, Gang | None]:
         """Why the pod has to wait for other members (empty: it does not), and the gang that it is placed with."""
-        key = gang_key(pod)
-        found = self.standing(key) if key is not None else OF_ITS_OWN
+        found = self.standing(GangKey(pod.namespace, pod.group)) if pod.group else OF_ITS_OWN
         return found.held, found.gang
 
     def standing(self, key: GangKey) -> Standing:

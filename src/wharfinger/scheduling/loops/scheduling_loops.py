@@ -8,9 +8,8 @@ beside them: assumptions expire, and other writers' over-commitment is counted.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from wharfinger.objects.documents.formats import format_of
@@ -32,7 +31,6 @@ from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.active_queue import Window
-from wharfinger.scheduling.state.queue.entry import Entry, Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
@@ -61,14 +59,12 @@ class SchedulingLoops:
         temporal: TemporalSide,
         *,
         own: OwnKey | None,
-        paused: Callable[[], bool],
     ) -> None:
-        """`own`: one more key that the watch decodes; `paused`: whether nothing may be placed now."""
+        """`own`: one more key that the watch decodes."""
         dispatching, attempts = settings.dispatching, temporal.attempts
         store, metrics, clock, rng = process.store, process.metrics, process.clock, process.rng
         cache, profiles, ownership = pool.cache, pool.profiles, pool.ownership
         self.cache = cache
-        self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self.view = View(cache, metrics, own=own, format_=format_of(store.format), as_stored=store.as_stored)
         gate = gate_by(profiles)
@@ -86,7 +82,7 @@ class SchedulingLoops:
             window=Window(
                 dispatching.cohort_most, dispatching.cohorts_in_flight, task_timeout=TASK_TIMEOUT.total_seconds()
             ),
-            entered=self._entered,
+            incoming=metrics.queue_incoming.labels,
         )
         self.dispatcher = Dispatcher(
             process,
@@ -95,7 +91,6 @@ class SchedulingLoops:
             dispatching,
             tenant_label=settings.tenant_label,
             seen=lambda: cache.progress.revision,
-            paused=paused,
         )
         kick = self.dispatcher.kick
         temporal.run_ends.on_failure(self.dispatcher.run_failed)
@@ -127,7 +122,9 @@ class SchedulingLoops:
         self._subscribers: list[Subscriber] = []
         self.informer = Informer(store, self.view, self._subscribers, metrics, rng=rng, clock=clock)
         self._instances = instances = Instances()
-        self._unserved = UnservedPods(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
+        unserved = UnservedPods(
+            self.pod_events.foreign, cache=cache, instances=instances, ownership=ownership, shards=self.shards
+        )
         caretakers = Caretakers(instances, lambda: self.shards.me)
         lost = LostPods(self.view, caretakers)
         self.node_evictions = NodeEvictionStarter(
@@ -139,11 +136,11 @@ class SchedulingLoops:
             clock=clock,
         )
         self._upkeep = Upkeep(cache, metrics)
-        self.gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=self._unserved, lost=lost)
+        self.gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=unserved, lost=lost)
 
     def subscribe(self, before: Iterable[Subscriber], after: Iterable[Subscriber]) -> None:
         """Pass each revision's changes to `before`, to these loops, then to `after`."""
-        own = (self.pod_events, self.waker, self.closer, self._instances, self._unserved, self.node_evictions)
+        own = (self.pod_events, self.waker, self.closer, self._instances, self.node_evictions)
         self._subscribers[:] = [*before, *own, *after]
 
     @property
@@ -164,11 +161,6 @@ class SchedulingLoops:
         if gates:
             self.pod_events.reconfigured()
         self.waker.reconfigured()
-
-    def _entered(self, entry: Entry, cause: str) -> None:
-        self._incoming(entry.part.value, cause).inc()
-        if entry.part is Part.WAITING:
-            self.waker.arrived(entry)
 
 
 class Upkeep:

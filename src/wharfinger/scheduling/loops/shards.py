@@ -75,6 +75,8 @@ class Shards:
         self._clock = clock
         self._ring = Ring()
         self._me: str | None = None
+        self._alone = False
+        """Whether there is no other member."""
         self._recent: deque[tuple[float, Ring, str | None]] = deque()
         """Earlier states, with the time each ended, oldest first; those of the last `hold` seconds."""
 
@@ -94,12 +96,12 @@ class Shards:
         if members == self._ring.members and me == self._me:
             return False
         self._recent.append((self._clock(), self._ring, self._me))
-        self._ring, self._me = Ring(members), me
+        self._ring, self._me, self._alone = Ring(members), me, members == {me}
         return True
 
     def mine(self, pod: Pod) -> bool:
         """Whether this worker owns the pod now."""
-        return self._me is not None and self._ring.owner(shard_key(pod)) == self._me
+        return self._alone or (self._me is not None and self._ring.owner(shard_key(pod)) == self._me)
 
     def owns_key(self, key: PodKey) -> bool:
         """Whether this worker looks after what a pod that is gone left behind."""
@@ -154,6 +156,8 @@ class ShareOut:
 
 class Instances:
     """The registrations of all pools, one roster a pool; a `Subscriber`."""
+
+    follows = ("instances",)
 
     def __init__(self) -> None:
         self._pools: dict[str, Roster] = {}

@@ -71,6 +71,8 @@ class Groups(Protocol):
 class Waker:
     """The loop from events to signals; a `Subscriber` that only notes, and works in its own task."""
 
+    follows = ("pods", "nodes", "storage", "reclassified", "released")
+
     def __init__(
         self,
         process: ProcessParts,
@@ -102,6 +104,7 @@ class Waker:
         self._arrived: dict[Entry, None] = {}
         self._again_at: float | None = None
         self._sweep_at = process.clock() + sweep_every
+        queue.on_wait(self._arrive)
 
     # --- synchronous inputs -----------------------------------------------------------------------
 
@@ -119,7 +122,7 @@ class Waker:
         elif changes.listed or self._log.position != before:
             self._kicked.set()
 
-    def arrived(self, entry: Entry) -> None:
+    def _arrive(self, entry: Entry) -> None:
         """A pod came to wait (or came back with a newer record)."""
         self._arrived[entry] = None
         self._kicked.set()

@@ -67,6 +67,8 @@ class Nomination(NamedTuple):
 class ClusterModel:
     """See the module."""
 
+    follows = None
+
     def __init__(
         self,
         cache: Cache,

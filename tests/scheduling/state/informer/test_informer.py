@@ -40,6 +40,8 @@ async def test_the_events_of_one_revision_arrive_together() -> None:
     seen: list[Changes] = []
 
     class Witness:
+        follows = None
+
         def apply(self, changes: Changes) -> None:
             assert stage.cache.progress.revision < changes.revision
             seen.append(changes)
@@ -194,6 +196,8 @@ async def test_interrupted_first_list_loses_nothing_and_applies_at_once() -> Non
                 raise Unavailable("the connection broke")
 
     class Witness:
+        follows = None
+
         def apply(self, changes: Changes) -> None:
             told.append(changes)
 

@@ -15,6 +15,8 @@ from wharfinger.scheduling.state.informer.changes import Changes, StorageChange
 class Witness:
     """Keeps what changed."""
 
+    follows = None
+
     def __init__(self) -> None:
         self.storage: list[StorageChange] = []
         self.labels: list[str] = []

@@ -109,6 +109,8 @@ async def test_changes_are_passed_on_with_their_surroundings() -> None:
     seen: list[Changes] = []
 
     class Witness:
+        follows = None
+
         def apply(self, changes: Changes) -> None:
             seen.append(changes)
 

@@ -6,7 +6,8 @@ before and after; it is handed on synchronously, in one block, so no loop sees h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Protocol
 
 from wharfinger.objects.model.node import Node
@@ -101,9 +102,21 @@ class Changes:
     surroundings: Surroundings = NOTHING_AROUND
     """What there is beside nodes and pods after the changes."""
 
+    def kinds(self) -> set[str]:
+        """Of what kinds they are: the names of the fields that say something; everything may be in a list."""
+        return {kind for kind in KINDS if self.listed or getattr(self, kind)}
+
+
+KINDS = tuple(one.name for one in fields(Changes) if one.name not in ("revision", "listed", "surroundings"))
+"""The fields of `Changes` that subscribers follow."""
+
 
 class Subscriber(Protocol):
     """A subscriber to the cluster's state."""
+
+    @property
+    def follows(self) -> Collection[str] | None:
+        """The kinds of changes for which `apply` is called, beside lists: fields of `Changes`; None = all."""
 
     def apply(self, changes: Changes) -> None:
         """Take in one revision's changes; synchronous, quick, and never raises for what they hold."""

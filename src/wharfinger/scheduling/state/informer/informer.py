@@ -6,9 +6,9 @@
          ▲                                                                 │
          └──────────────── compacted, or the watch was ended ◄─────────────┘
 
-All changes of one revision go to the cache and to every subscriber in one synchronous block, and only
-then does `state.cache.progress` move. The first list alone fills the cache page by page: no decision is made before.
-Objects that cannot be read are reported and stop nothing.
+All changes of one revision go to the cache and to every subscriber that follows their kind in one synchronous block,
+and only then does `state.cache.progress` move. The first list alone fills the cache page by page: no decision is made
+before. Objects that cannot be read are reported and stop nothing.
 """
 
 from __future__ import annotations
@@ -156,7 +156,10 @@ class Informer:
         changes.surroundings = self._view.cache.surroundings
         if changes.listed:  # in the order of keys until now
             changes.pods.sort(key=_age)
+        kinds = changes.kinds()
         for subscriber in self._subscribers:
+            if subscriber.follows is not None and kinds.isdisjoint(subscriber.follows):
+                continue
             try:
                 subscriber.apply(changes)
             except Exception:  # a loop's mistake must not keep the others from the truth

@@ -5,9 +5,10 @@ Invariant: every pod put and not removed is in exactly one part.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
@@ -60,6 +61,13 @@ class QueuedGangs:
         return entry.gang is None or self.members(entry.gang.key, entry.part)[0] is entry
 
 
+class Counter(Protocol):
+    """One of a metric's counters."""
+
+    def inc(self) -> None:
+        """Count one."""
+
+
 RESTARTS_A_SECOND = 5
 """Repetitions at most, however many pods wait: each is a call, or a decision, that mostly changes nothing."""
 
@@ -80,13 +88,13 @@ class QueueParts:
         gang: Callable[[Pod], tuple[str, Gang | None]] = lambda _pod: ("", None),
         backoff: Callable[[int], float] = lambda _attempt: 0.0,
         window: Window | None = None,
-        entered: Callable[[Entry, str], None] = lambda _entry, _cause: None,
+        incoming: Callable[[str, str], Counter] | None = None,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
         `alone`: whether a pod is never to be put into a group; `gang`: why a pod has to wait for other members of its
         gang (empty: it does not), and the gang it is placed with; `backoff`: seconds from the refusal of that attempt
-        to the next one; `window` bounds the groups; `entered` is called with each entry that came into a part, and why;
-        durations in seconds.
+        to the next one; `window` bounds the groups; `incoming`: the counter of the pods that enter a part, by its
+        name and the cause; durations in seconds.
         """
         self._clock = clock
         self._gate = gate
@@ -95,7 +103,8 @@ class QueueParts:
         self._alone = alone
         self._gang = gang
         self._backoff = backoff
-        self._entered = entered
+        self._incoming = functools.cache(incoming) if incoming is not None else None
+        self._came_to_wait: Callable[[Entry], None] = lambda _entry: None
         self._numbers = itertools.count()
         self._entries: dict[PodKey, Entry] = {}
         self._promised: dict[PodKey, Entry] = {}
@@ -120,6 +129,10 @@ class QueueParts:
 
     def __iter__(self) -> Iterator[PodKey]:
         return iter(self._entries)
+
+    def on_wait(self, call: Callable[[Entry], None]) -> None:
+        """Call this with each pod that comes to wait from now on."""
+        self._came_to_wait = call
 
     def may_join(self, entry: Entry) -> bool:
         """Whether the pod may be placed in a group."""
@@ -181,7 +194,10 @@ class QueueParts:
 
     def _arrive(self, entry: Entry, part: Part, cause: str) -> None:
         entry.part = part
-        self._entered(entry, cause)
+        if self._incoming is not None:
+            self._incoming(part.value, cause).inc()
+        if part is Part.WAITING:
+            self._came_to_wait(entry)
 
     def _next_restart(self) -> float:
         """Seconds to the next repetition, spread so that a herd of pods does not stay one."""
