@@ -172,15 +172,12 @@ class CalledPlugins:
         for plugin in plugins:
             check(plugin)
         self._by_name: dict[str, Any] = {plugin.name: plugin for plugin in plugins}
-        self._at = {
-            point: [name for name in at.get(point, ()) if is_async(self._by_name[name], point)]
+        self.at = {
+            point: tuple(name for name in at.get(point, ()) if is_async(self._by_name[name], point))
             for point in ASYNCHRONOUS
         }
-        self._any = any(self._at.values())
-
-    def is_one(self, name: str, point: str) -> bool:
-        """Whether that plugin serves the point (`preBind` or `bind`) asynchronously."""
-        return name in self._at[point]
+        """Those that serve each point (`preBind` or `bind`) asynchronously, in order."""
+        self.any = any(self.at.values())
 
     def concerns(self, name: str, pod: Pod) -> bool:
         """Whether the plugin is called for the pod. Raises PluginError."""
@@ -189,13 +186,11 @@ class CalledPlugins:
 
     def concern(self, pod: Pod) -> bool:
         """Whether any is called for the pod: then it is placed alone. Raises PluginError."""
-        if not self._any:  # asked of every pod
-            return False
-        return any(self.concerns(name, pod) for names in self._at.values() for name in names)
+        return any(self.concerns(name, pod) for names in self.at.values() for name in names)
 
     def pre_binds(self, pod: Pod) -> tuple[str, ...]:
         """The PreBind plugins that are called for the pod, in order; most often none. Raises PluginError."""
-        return tuple(name for name in self._at["preBind"] if self.concerns(name, pod))
+        return tuple(name for name in self.at["preBind"] if self.concerns(name, pod))
 
     def limits(self, name: str) -> CallLimits:
         """How long calls of that plugin may take."""
@@ -204,7 +199,7 @@ class CalledPlugins:
     @property
     def longest(self) -> float:
         """Seconds that all of them may take together for one pod."""
-        return sum(self.limits(name).deadline for names in self._at.values() for name in names)
+        return sum(self.limits(name).deadline for names in self.at.values() for name in names)
 
     async def call(
         self,

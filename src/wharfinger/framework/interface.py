@@ -288,6 +288,9 @@ class Permission:
     """Seconds a waiting pod is held at most."""
 
 
+PERMITTED = Permission()
+
+
 @runtime_checkable
 class Permit(Protocol):
     """Allows, refuses or delays a placement."""

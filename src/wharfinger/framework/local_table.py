@@ -192,7 +192,8 @@ class LocalTable:
         pod, state, name, scores = self._pod, self.state, "", {}
         try:
             for name, score_node, weight in self._rates:
-                score = whole(name, score_node(state, pod, info))
+                score = score_node(state, pod, info)
+                score = score if type(score) is int else whole(name, score)
                 if not 0 <= score <= MAX_NODE_SCORE:
                     raise ValueError(f"score {score} lies outside 0..{MAX_NODE_SCORE}")
                 scores[name] = score * weight
@@ -206,8 +207,9 @@ class LocalTable:
         """Take in the node's raw scores; most changes of a node leave them as they are."""
         for each in self._raw:
             name = each.step.name
-            score = whole(name, call(name, "Score", each.plugin.score_node, self.state, self._pod, info))
-            if score != self.columns[name][row]:
+            score = call(name, "Score", each.plugin.score_node, self.state, self._pod, info)
+            known = self.columns[name][row]
+            if (type(score) is not int or score != known) and (score := whole(name, score)) != known:
                 column = self.columns[name].copy()
                 column[row] = score
                 self.columns = {**self.columns, name: column}

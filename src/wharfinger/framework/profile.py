@@ -23,7 +23,7 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.hints import HintTable
-from wharfinger.framework.interface import NOT_ASKED, Permission, PostFilterResult, PreemptionTurn
+from wharfinger.framework.interface import NOT_ASKED, PERMITTED, Permission, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_table import LocalFilter, LocalPlugins, LocalScore, local_by_form
 from wharfinger.framework.scoring import Preference, Scorer, add_scores
 from wharfinger.framework.search import Domain, Search
@@ -104,7 +104,7 @@ class Profile:
         self.called = CalledPlugins(self.plugins, enabled.at)
         """The asynchronous ones: `pre_bind` and `bind` leave them out, and they are called by it instead."""
         self._pre_bind = [
-            step for step in self._steps("preBind", lambda p: p.pre_bind) if not self.called.is_one(step[0], "preBind")
+            step for step in self._steps("preBind", lambda p: p.pre_bind) if step[0] not in self.called.at["preBind"]
         ]
         self._bind = self._steps("bind", lambda plugin: plugin.bind)
         self._post_bind = self._steps("postBind", lambda plugin: plugin.post_bind)
@@ -197,7 +197,7 @@ class Profile:
         `timed`: whether it counts for how long extension points take.
         """
         state, search = self.search(pod, snapshot, start=start, domain=domain, verdicts=verdicts, timed=timed)
-        turn = PreemptionTurn(preemption)
+        turn = PreemptionTurn(preemption) if preemption is not None else NOT_ASKED
         return self.decide(state, pod, search, preempt=preempt, preference=preference, turn=turn)
 
     def search(
@@ -318,7 +318,7 @@ class Profile:
                     waiting = Permission(answer.status.by(name), min(answer.timeout, 900.0))
             elif not answer.status.ok:
                 return Permission(answer.status.by(name))
-        return waiting if waiting is not None else Permission()
+        return waiting if waiting is not None else PERMITTED
 
     @measured("PreBind", "preBind")
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
@@ -338,7 +338,7 @@ class Profile:
         """
         skipped = [name for name, _ in self._bind].index(after) + 1 if after in self.at["bind"] else 0
         for name, bind in self._bind[skipped:]:
-            if self.called.is_one(name, "bind"):
+            if name in self.called.at["bind"]:
                 if self.called.concerns(name, pod):
                     return Status(Code.WAIT, (), name)
                 continue

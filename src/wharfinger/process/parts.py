@@ -8,15 +8,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.boot_time import since_boot
 from wharfinger.telemetry import Metrics
-
-
-def utc_now() -> datetime:
-    """The time of day."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +25,7 @@ class ProcessParts:
     """Seconds, for waits and for durations."""
     lease_clock: Callable[[], float] = since_boot
     """Seconds, for what others may have taken meanwhile: they go on while the machine is suspended."""
-    utc_now: Callable[[], datetime] = utc_now
+    utc_now: Callable[[], datetime] = partial(datetime.now, UTC)
     """The time of day, for records and conditions."""
     rng: random.Random = field(default_factory=random.Random)
     """Spreads retries; no secret comes from it."""

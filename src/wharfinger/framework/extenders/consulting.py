@@ -64,8 +64,6 @@ def consult(
         timed: Whether it counts for how long extension points take.
     """
     extenders = profile.extenders_of(pod)
-    if not extenders:
-        return profile.evaluate(pod, snapshot, start=start, preference=preference, timed=timed)
     if verdicts is not None:
         start = verdicts.start
     state, search = profile.search(pod, snapshot, start=start, verdicts=verdicts, timed=timed)

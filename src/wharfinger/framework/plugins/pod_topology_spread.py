@@ -60,18 +60,23 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score, QueueingHints):
 
     def __init__(self, args: PodTopologySpreadArgs) -> None:
         self._system = args.system
-        self._spreads = PodSpreads(args.constraints())
+        constraints = args.constraints()
+        self._hard_defaults = any(each.hard for each in constraints)
+        self._spreads = PodSpreads(constraints)
         self._counts = SpreadCounts()
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
         """Skip for a pod without hard constraints."""
+        if not (pod.spread_constraints or self._hard_defaults):
+            return SKIPS
         spreads = self._spreads.of(pod, snapshot.surroundings, hard=True)
         state.write(_HARD, spreads)
         return PASSES if spreads else SKIPS
 
     def spreads_hard(self, pod: Pod, surroundings: Surroundings) -> bool:
         """Whether hard constraints hold for the pod: its bind then has to look at its whole namespace."""
-        return bool(self._spreads.of(pod, surroundings, hard=True))
+        asked = pod.spread_constraints or self._hard_defaults
+        return bool(asked and self._spreads.of(pod, surroundings, hard=True))
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
         """Refuses domains that would have too many pods, and nodes without a topology key."""

@@ -25,7 +25,7 @@ from wharfinger.objects.documents.metadata import (
     object_namespace,
     object_uid,
 )
-from wharfinger.objects.documents.pod_requests import SPEC, STATUS, resize_of, resized_request
+from wharfinger.objects.documents.pod_requests import PARTS_OF_RESIZE, SPEC, STATUS, resize_of, resized_request
 from wharfinger.objects.documents.pod_specs import claims_of, fields_of, what_is_read
 from wharfinger.objects.documents.spelling import (
     OBJECT_META,
@@ -172,7 +172,9 @@ def _on_node(
     fields: dict[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any], *, infeasible: bool
 ) -> dict[str, Any]:
     """The fields of a bound pod: of what it counts, those that hold on its node."""
-    counted, resize = fields["once_moved"], resize_of(spec, status)
+    counted = fields["once_moved"]
+    reported = any(part in status for part in PARTS_OF_RESIZE)
+    resize = resize_of(spec, status) if reported else {}
     if resize:
         counted = resized_request(spec, resize, infeasible=infeasible)
     if counted is None:

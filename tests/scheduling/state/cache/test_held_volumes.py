@@ -183,7 +183,7 @@ def test_what_is_held_follows_any_changes() -> None:
             _step(rng, cache)
 
             held = cache._held
-            assert cache.snapshot().surroundings.storage == _anew(cache.surroundings.storage, held._plans.values())
+            assert cache.snapshot().surroundings.storage == _anew(cache.surroundings.storage, held.plans.values())
 
 
 def _step(rng: random.Random, cache: Cache) -> None:

@@ -124,9 +124,11 @@ def _bounded(names: frozenset[str]) -> frozenset[str]:
 
 def _may_be_first(pod: Pod, surroundings: Surroundings) -> bool:
     """Whether the pod itself satisfies its required affinity: then, as the first one, it may go anywhere."""
-    labels = surroundings.namespace_labels(pod.namespace)
     terms = pod.required_affinity
-    return bool(terms) and all(term.selects(pod.namespace, labels, pod.labels) for term in terms)
+    if not terms:
+        return False
+    labels = surroundings.namespace_labels(pod.namespace)
+    return all(term.selects(pod.namespace, labels, pod.labels) for term in terms)
 
 
 def _spreading(profile: Profile) -> tuple[SpreadsHard, ...]:

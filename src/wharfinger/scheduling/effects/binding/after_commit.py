@@ -139,14 +139,13 @@ class Keeping:
 
     # --- promises -----------------------------------------------------------------------------
 
-    async def keep(self, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]) -> Outcomes:
+    async def keep(
+        self, upstream: ApiWriters, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]
+    ) -> Outcomes:
         """Send the promises of all seats that are bound in etcd, and correct the outcomes of those that are not kept.
 
         Raises `StoreError` and `UpstreamError`, once everything that was sent has been answered: promises stay.
         """
-        upstream = self._upstream
-        if upstream is None:
-            return outcomes
         if outcomes.bound and group.policy.whole:
             refused = await self._rehearsed(group, upstream, outcomes)
             if refused:

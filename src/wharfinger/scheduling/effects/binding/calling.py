@@ -91,7 +91,7 @@ class PluginCalls:
             if not await self._upstream.promises.may_be_sent(reference.key, found.promise):
                 return _answer(request, "lost", "the promise is another one by now")
         profile = self._profiles.get(found.pod.scheduler_name)
-        if profile is None or not profile.called.is_one(step.plugin, "bind" if step.point == "Bind" else "preBind"):
+        if profile is None or step.plugin not in profile.called.at["bind" if step.point == "Bind" else "preBind"]:
             raise _failure(request, "this worker's configuration has no such asynchronous plugin")
         return await self._call(request, found, profile, attempt, beat)
 

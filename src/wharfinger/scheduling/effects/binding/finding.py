@@ -19,7 +19,6 @@ from wharfinger.objects.model.gang import (
     GangKey,
     Standing,
     counts,
-    gang_key,
     gang_of,
     in_order,
     standing,
@@ -161,9 +160,9 @@ class Finder:
 
     def keeps(self, pod: Pod) -> Status | None:
         """The refusal of a pod that may be placed with its gang only; None for any other pod."""
-        key = gang_key(pod)
-        if key is None:
+        if not pod.group:
             return None
+        key = GangKey(pod.namespace, pod.group)
         found = self._standing(key, self._members(key))
         if found.held:
             return unschedulable(found.held).by(GANG_SCHEDULING)

@@ -24,7 +24,7 @@ from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.process.transactions import Limits, Shape, measure
 from wharfinger.scheduling.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.scheduling.contracts.computation import Computation
-from wharfinger.scheduling.contracts.plugin_calls import NO_CALLS, CallsMade, Held, PluginStep
+from wharfinger.scheduling.contracts.plugin_calls import CallsMade, Held, PluginStep
 from wharfinger.scheduling.contracts.scheduling import BindOutcome, Bound, Contended, Gone, Rejected
 from wharfinger.scheduling.effects.binding.across_nodes import AcrossNodes
 from wharfinger.scheduling.effects.binding.eligibility import PodReference, StoredPod
@@ -185,7 +185,8 @@ class BindGroup:
     def state(self, number: int) -> CycleState:
         """What plugins carry to the binding side of that seat."""
         if number not in self.states:
-            self.states[number] = CycleState((self.calls or NO_CALLS).data(self.seat(number).plugin_data))
+            placed = self.seat(number).plugin_data
+            self.states[number] = CycleState(placed if self.calls is None else self.calls.data(placed))
         return self.states[number]
 
 

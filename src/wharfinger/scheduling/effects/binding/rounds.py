@@ -98,6 +98,7 @@ class Bindings:
         self._settings = core.settings
         self._limits = core.limits
         self._process = core.process
+        self._upstream = core.upstream
         self._locks, self._binds = core.locks, PendingBinds(core)
         self._keeping = Keeping(core, self._binds)
 
@@ -126,7 +127,9 @@ class Bindings:
             unanswered = self._cache.unanswered.of(pods, side.promises) if side is not None else None
             with unanswered or nullcontext(set[PodKey]()) as bound:
                 now = await self._rounds(group, BindProgress(Outcomes({**found, **more}), self._limits, tuple(left)))
-                outcomes = await self._keeping.keep(group, now.outcomes, now.promised)
+                outcomes = now.outcomes
+                if self._upstream is not None:
+                    outcomes = await self._keeping.keep(self._upstream, group, outcomes, now.promised)
                 bound.update(map(group.key, outcomes.bound))
             return await self._keeping.release(group, room, outcomes) if held else outcomes
 

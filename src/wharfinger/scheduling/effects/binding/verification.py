@@ -25,7 +25,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
-from wharfinger.objects.model.pod import Pod, PodIdentity
+from wharfinger.objects.model.pod import NO_LABELS, Pod, PodIdentity
 from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.plugin_calls import NO_CALLS, CallPoint, CallsMade, PluginStep
@@ -231,8 +231,9 @@ class Verification:
 
     def _seen(self, pod: Pod, node_name: str, undisturbed: Undisturbed) -> Seen:
         cache = self._cache
-        labels = cache.surroundings.namespace_labels(pod.namespace)
-        return Seen(pod, undisturbed, cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
+        epoch = cache.anti_affinity.epoch
+        labels = cache.surroundings.namespace_labels(pod.namespace) if epoch else NO_LABELS  # no term asks for them
+        return Seen(pod, undisturbed, cache.nominated_on(node_name), epoch, labels)
 
 
 def _state(info: NodeInfo | None) -> int:
@@ -269,11 +270,12 @@ def steps_due(
     profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade
 ) -> tuple[PluginStep, ...] | Status:
     """The same without PreBind of plugins that are not asynchronous."""
-    due = [_step(profile, "PreBind", name) for name in profile.called.pre_binds(pod) if not calls.has("PreBind", name)]
+    called = profile.called.pre_binds(pod) if profile.called.any else ()
+    due = [_step(profile, "PreBind", name) for name in called if not calls.has("PreBind", name)]
     if calls.by_default:
         return ()
-    status = profile.bind(state, pod, node_name, after=calls.skipped_binder)
-    if status.code is Code.WAIT and profile.called.is_one(status.plugin, "bind"):
+    status = profile.bind(state, pod, node_name, after=calls.skipped_binder if calls.answers else "")
+    if status.code is Code.WAIT and status.plugin in profile.called.at["bind"]:
         return (*due, _step(profile, "Bind", status.plugin))
     return tuple(due) if status.ok else _refusal(status, "Bind")
 

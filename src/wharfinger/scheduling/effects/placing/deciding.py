@@ -150,7 +150,8 @@ class Decider:
 
     def preference(self, snapshot: Snapshot) -> Preference | None:
         """This worker's own nodes; None when it prefers none."""
-        return self._preferred_nodes.preference(snapshot)
+        shared = len(self._preferred_nodes.members) > 1
+        return self._preferred_nodes.preference(snapshot) if shared else None
 
     def evaluate(self, pod: Pod, profile: Profile, snapshot: Snapshot) -> Evaluation:
         """Search from where the last decision ended. Raises `PluginError`."""
@@ -161,6 +162,8 @@ class Decider:
 
     def consult(self, pod: Pod, profile: Profile, snapshot: Snapshot, answers: Answers) -> Consulted:
         """The same for a pod that may concern extenders, given what they answered so far. Raises `PluginError`."""
+        if not profile.extenders_of(pod):
+            return self.evaluate(pod, profile, snapshot)
         verdicts = answers.verdicts
         consulted = consult(
             profile,

@@ -55,6 +55,9 @@ class Answers:
     rounds: int = 0
 
 
+NOT_ASKED = Answers()
+
+
 def answered(answers: ExtenderAnswers) -> Answers:
     """What travelled, read. ValueError for what no release packed."""
     nodes, victims = (unpack(text) if text else None for text in (answers.nodes, answers.victims))

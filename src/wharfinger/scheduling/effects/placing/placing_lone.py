@@ -12,7 +12,7 @@ from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing import payload
 from wharfinger.scheduling.effects.placing.deciding import LONE, Chosen, Decider, Denied
-from wharfinger.scheduling.effects.placing.extenders import Answers, answered, asking
+from wharfinger.scheduling.effects.placing.extenders import NOT_ASKED, Answers, answered, asking
 from wharfinger.scheduling.effects.placing.payload import Overlay
 
 
@@ -33,7 +33,8 @@ class LonePlacements:
         if isinstance(pod, Gone):
             return pod
         try:
-            outcome = self.decide(pod, answered(request.answers))
+            asked = request.answers.nodes or request.answers.victims
+            outcome = self.decide(pod, answered(request.answers) if asked else NOT_ASKED)
             if isinstance(outcome, AskExtenders):
                 return outcome
             attempts = self._core.pool.cache.attempts_of(pod)
@@ -95,7 +96,8 @@ class LonePlacements:
 
     def _bind_seconds(self, pod: Pod) -> float:
         """How long the extender that binds the pod may take; 0 for none."""
-        binder = binder_of(self._core.pool.profiles[pod.scheduler_name].extenders, pod)
+        extenders = self._core.pool.profiles[pod.scheduler_name].extenders
+        binder = binder_of(extenders, pod) if extenders else None
         return binder.timeout if binder is not None else 0.0
 
     def _refused(self, pod: Pod, denied: Denied, computation: Computation) -> Refused:

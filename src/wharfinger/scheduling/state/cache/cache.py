@@ -124,7 +124,7 @@ class Cache:
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
             self.overlay_changes.explained(pod.identity)
-            if key not in self._promised:
+            if self._held.plans and key not in self._promised:
                 self._held.release(pod.identity)
         if pod.group or (old is not None and old.group):
             self.gangs.moved(old, pod)
@@ -329,7 +329,7 @@ class Cache:
             single = self._booking.single(only, self.progress.revision, gone)
             around = self._held.without(self.surroundings, gone)
             return single.at(single.revision, surroundings=around, nominated=self._nominated.frozen())
-        around = self._held.seen(self.surroundings)
+        around = self._held.seen(self.surroundings) if self._held.plans else self.surroundings
         snapshot = self._booking.snapshot(self.progress.revision, around, self._nominated.frozen())
         if not gone:
             return snapshot

@@ -22,18 +22,19 @@ class HeldVolumes:
     """The plans, by pod, and what they make of the storage."""
 
     def __init__(self) -> None:
-        self._plans: dict[PodIdentity, VolumePlan] = {}
+        self.plans: dict[PodIdentity, VolumePlan] = {}
+        """By pod. Read only."""
         self._touching: dict[_Place, list[PodIdentity]] = {}
         self._facts: Surroundings | None = None
         self._seen: Surroundings | None = None
-        """Those facts with all plans on top; the same object as long as neither changes."""
+        """Those facts with all plans on top; the same object as long as neither changes. None without plans."""
 
     def hold(self, identity: PodIdentity, plan: VolumePlan | None) -> None:
         """The pod's volumes are taken from now on; no plan, or one with nothing to do, takes none."""
         self.release(identity)
         if plan is None or plan.all_bound:
             return
-        self._plans[identity] = plan
+        self.plans[identity] = plan
         for place in _places(plan):
             self._touching.setdefault(place, []).append(identity)
         if self._seen is not None:
@@ -41,8 +42,12 @@ class HeldVolumes:
 
     def release(self, identity: PodIdentity) -> None:
         """The pod holds no volume any more."""
-        plan = self._plans.pop(identity, None)
+        plan = self.plans.pop(identity, None)
         if plan is None:
+            return
+        if not self.plans:
+            self._touching.clear()
+            self._facts = self._seen = None
             return
         for place in _places(plan):
             holders = self._touching[place]
@@ -53,8 +58,7 @@ class HeldVolumes:
 
     def seen(self, facts: Surroundings) -> Surroundings:
         """The surroundings with all plans on top."""
-        if not self._plans:
-            self._facts = self._seen = None
+        if not self.plans:
             return facts
         if self._facts is not facts or self._seen is None:
             known = self._facts is not None and self._seen is not None and self._facts.storage is facts.storage
@@ -73,12 +77,12 @@ class HeldVolumes:
     def without(self, facts: Surroundings, identities: Collection[PodIdentity]) -> Surroundings:
         """The surroundings as if these pods held nothing."""
         seen = self.seen(facts)
-        gone = {identity for identity in identities if identity in self._plans}
-        places = [place for identity in gone for place in _places(self._plans[identity])]
+        gone = {identity for identity in identities if identity in self.plans}
+        places = [place for identity in gone for place in _places(self.plans[identity])]
         return seen.with_storage(self._restored(seen.storage, facts.storage, places, gone)) if gone else seen
 
     def _planned(self, storage: Storage) -> Storage:
-        for plan in self._plans.values():
+        for plan in self.plans.values():
             storage = with_plan(storage, plan)
         return storage
 
@@ -97,7 +101,7 @@ class HeldVolumes:
             seen = seen.without(what, namespace, name) if fact is None else seen.with_object(fact)
             for identity in self._touching.get(place, ()):
                 if identity not in gone:
-                    seen = _with_part(seen, self._plans[identity], place)
+                    seen = _with_part(seen, self.plans[identity], place)
         return seen
 
 
