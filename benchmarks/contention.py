@@ -24,6 +24,7 @@ from typing import Any
 import core_workloads
 import uvloop
 from etcd_side import put_all
+from streams import beside
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.etcd import keys
@@ -75,15 +76,10 @@ class Hand:
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Follow the store."""
-        following = asyncio.create_task(self._informer.run())
-        await self._informer.synced.wait()
-        try:
+        async with beside(self._informer.run()):
+            await self._informer.synced.wait()
             yield
-        finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
-            await self._activities.close()
+        await self._activities.close()
 
     async def work(self, names: Iterator[str], between: float) -> None:
         """Place and bind one pod after the other."""

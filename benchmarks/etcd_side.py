@@ -20,7 +20,7 @@ from kubernetes_pods import SILENCE, BenchmarkFailed
 from objects import OBJECTS
 from processes import quiet
 from report import say
-from streams import Arrival, Taken, send
+from streams import Arrival, Taken, beside, send
 
 from wharfinger.dev.demo.audit import audit
 from wharfinger.dev.ports import free_port
@@ -151,14 +151,11 @@ class EtcdSide:
 
         async with self.store.watch(prefix, await self.revision() + 1) as batches:
             fitting = [arrival.name for arrival in arrivals if arrival.fits]
-            following = asyncio.create_task(binds.follow(batches, prefix, fitting))
-            try:
+            async with beside(binds.follow(batches, prefix, fitting)) as (following,):
                 began = time.perf_counter()
                 now = {prefix + arrival.name: arrival.body for arrival in arrivals if arrival.due is None}
                 await asyncio.gather(put_all(self.store, now), send((one.due or 0.0 for one in later), one))
                 await following
-            finally:
-                following.cancel()
         for arrival in arrivals:
             if not arrival.fits:
                 await self.store.delete(prefix + arrival.name)
@@ -198,14 +195,10 @@ async def flood(store: Store, name: str, count: int) -> float:
     first = (await store.get(keys.INSTALLATION)).revision + 1
     async with store.watch(keys.bound(objects.namespace), first) as batches:
         ends = Ends(batches)
-        following = asyncio.create_task(ends.follow())
-        began = time.perf_counter()
-        try:
+        async with beside(ends.follow()):
+            began = time.perf_counter()
             await put_all(store, puts)
             await _all_bound(store, f"{name}-", ends, began)
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
     return ends.last - began
 
 

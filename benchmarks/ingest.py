@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import uvloop
-from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, serve, worker
+from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, serve, serving, stored, worker
 
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
@@ -74,11 +74,7 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
     """Pods come, are assumed, and come back bound; nodes beat."""
     names = node_names(nodes)
     store = Recorded(listed_nodes(nodes), nodes)
-    loops = worker(store, time.monotonic)
-    tune_garbage_collection()
-    following = asyncio.create_task(loops.scheduling.informer.run())
-    await loops.scheduling.informer.synced.wait()
-    serve(loops)
+    loops, following = await serving(store)
     revision = nodes
     objects = [pod(number) for number in range(pods)]
     found: dict[str, float] = {}
@@ -86,10 +82,7 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
     lines, created = [], []
     for numbers in revisions(PUTS_AT_ONCE, pods):
         revision += 1
-        items = [
-            KeyValue(keys.pod(namespace, name), encoded(obj), revision, revision)
-            for namespace, name, obj in (objects[number] for number in numbers)
-        ]
+        items = [stored(number, revision) for number in numbers]
         created += [revision] * len(items)
         lines.append(line(items, revision))
     found["pending"] = await phase("pending", loops, store, lines, revision, pods, profiled)
@@ -125,10 +118,7 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
 
 async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
     """The first list of a worker that starts into a backlog."""
-    items = listed_nodes(nodes)
-    for number in range(pods):
-        namespace, name, obj = pod(number)
-        items.append(KeyValue(keys.pod(namespace, name), encoded(obj), nodes + number + 1, nodes + number + 1))
+    items = [*listed_nodes(nodes), *(stored(number, nodes + number + 1) for number in range(pods))]
     items.sort(key=lambda item: item.key)
     loops = worker(Recorded(items, nodes + pods), time.monotonic)
     tune_garbage_collection()

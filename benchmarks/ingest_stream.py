@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from wharfinger.etcd import etcd_json_wire
+from wharfinger.etcd import etcd_json_wire, keys
 from wharfinger.etcd.etcd_json import messages
 from wharfinger.etcd.etcd_watch import Watch
 from wharfinger.etcd.store import KeyValue, Page, Store, WatchBatch
@@ -22,6 +23,7 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import COMMON, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
+from wharfinger.process.running import tune_garbage_collection
 from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
@@ -46,7 +48,7 @@ def node(name: str, beat: int = 0) -> bytes:
     ]
     status = {"capacity": room, "allocatable": room, "conditions": conditions}
     metadata = {"name": name, "uid": f"uid-{name}", "labels": labels}
-    return _json({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status})
+    return encoded({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status})
 
 
 def pod(number: int) -> tuple[str, str, dict[str, Any]]:
@@ -99,7 +101,7 @@ def bound(obj: dict[str, Any], node_name: str, batch: int) -> bytes:
         "status": "True",
     }
     annotations = {"wharfinger.dev/attempt": f"wharfinger/cohort/{batch}@0197c2d1-7a35-7c53-8d2b-000000000000"}
-    return _json({
+    return encoded({
         **obj,
         "metadata": {**obj["metadata"], "annotations": annotations},
         "spec": {**obj["spec"], "nodeName": node_name},
@@ -109,10 +111,6 @@ def bound(obj: dict[str, Any], node_name: str, batch: int) -> bytes:
 
 def encoded(obj: dict[str, Any]) -> bytes:
     """As clients store it."""
-    return _json(obj)
-
-
-def _json(obj: dict[str, Any]) -> bytes:
     return json.dumps(obj, separators=(",", ":")).encode()
 
 
@@ -131,7 +129,7 @@ def line(items: Iterable[KeyValue], revision: int) -> bytes:
         for item in items
     ]
     header = {"cluster_id": "14841639068965178418", "member_id": "10276657743932975437", "raft_term": "2"}
-    return _json({"result": {"header": {**header, "revision": str(revision)}, "events": events}}) + b"\n"
+    return encoded({"result": {"header": {**header, "revision": str(revision)}, "events": events}}) + b"\n"
 
 
 class Recorded(Store):
@@ -218,6 +216,22 @@ def worker(store: Any, clock: Any) -> Loops:
     # Registrations decide whose the pods are, and here there are none: no pods may be shared out anew.
     loops.lifecycle._share_out = lambda **_: None  # type: ignore[method-assign]
     return loops
+
+
+async def serving(store: Recorded) -> tuple[Loops, asyncio.Task[None]]:
+    """A worker that has listed the store, with every pod for its own, and the task that follows the store."""
+    loops = worker(store, time.monotonic)
+    tune_garbage_collection()
+    following = asyncio.create_task(loops.scheduling.informer.run())
+    await loops.scheduling.informer.synced.wait()
+    serve(loops)
+    return loops, following
+
+
+def stored(number: int, revision: int) -> KeyValue:
+    """A pending pod, as etcd has it."""
+    namespace, name, obj = pod(number)
+    return KeyValue(keys.pod(namespace, name), encoded(obj), revision, revision)
 
 
 def serve(loops: Loops) -> None:

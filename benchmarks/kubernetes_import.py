@@ -21,6 +21,7 @@ from kubernetes_sides import ApiServer, Wharfinger, start_etcd
 from kubernetes_turns import Say
 from processes import Child, Children, quiet, up
 from report import percentile
+from streams import beside
 
 from wharfinger.apiserver.client import ApiClient
 from wharfinger.etcd import keys
@@ -102,20 +103,13 @@ async def _next_put(store: EtcdStore, key: str) -> AsyncIterator[asyncio.Task[fl
                     return time.perf_counter()
             raise BenchmarkFailed(f"etcd's watch of {key} has ended")
 
-        task = asyncio.create_task(seen())
-        try:
+        async with beside(seen()) as (task,):
             yield task
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
 
 
 async def _within(imported: asyncio.Task[float], worker: Child) -> float:
-    ended = asyncio.create_task(worker.process.wait())
-    try:
+    async with beside(worker.process.wait()) as (ended,):
         await asyncio.wait({imported, ended}, timeout=COPIED_WITHIN, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        ended.cancel()
     if not imported.done():
         raise BenchmarkFailed(f"nothing is imported by {worker.name}; {worker.last_words}")
     return imported.result()
@@ -141,15 +135,11 @@ async def _lags(client: ApiClient, store: EtcdStore, nodes: int, count: int) -> 
         def answer(name: str, _: float) -> None:
             answered[name] = time.perf_counter()
 
-        following = asyncio.create_task(follow())
-        try:
+        async with beside(follow()) as (following,):
             await load_at_rate(client, bodies, LAG_RATE, answer)
-            async with asyncio.timeout(SILENCE):
-                await following
-        except TimeoutError:
-            raise BenchmarkFailed(f"{count - len(seen)} of {count} pods are not copied") from None
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
+            await asyncio.wait({following}, timeout=SILENCE)
+            if not following.done():
+                raise BenchmarkFailed(f"{count - len(seen)} of {count} pods are not copied")
+            await following
     # Where the watches were quicker than the answer, there is no lag.
     return [max(0.0, seen[name] - at) for name, at in answered.items()]

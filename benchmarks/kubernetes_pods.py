@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Any
 
-from streams import send, together
+from streams import beside, send, together
 
 from wharfinger.apiserver.client import EVENTS, NAMESPACES, NODES, PODS, ApiClient, Batch, ChangeKind
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
@@ -146,13 +146,9 @@ class PodWatch:
     async def open(cls, api: ApiClient, room: int = PODS_PER_NODE) -> AsyncIterator[PodWatch]:
         """A watch that has seen all pods that there are, and sees what comes."""
         watch = cls(room)
-        watch._following = asyncio.create_task(watch._follow(api))
-        try:
+        async with beside(watch._follow(api)) as (watch._following,):
             await watch._wait_for(watch._listed)
             yield watch
-        finally:
-            watch._following.cancel()
-            await asyncio.wait({watch._following})
 
     def expect(self, names: Iterable[str]) -> None:
         """Forget what was expected, and expect that these will be bound."""
@@ -172,11 +168,8 @@ class PodWatch:
 
     async def _wait_for(self, event: asyncio.Event) -> None:
         assert self._following is not None
-        waiting = asyncio.create_task(event.wait())
-        try:
+        async with beside(event.wait()) as (waiting,):
             await asyncio.wait({waiting, self._following}, timeout=SILENCE, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
         if self._following.done():
             self._following.result()
         if not event.is_set():

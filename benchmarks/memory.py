@@ -16,7 +16,6 @@ are, and packs the objects beyond.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
 import json
 import os
@@ -28,14 +27,13 @@ from typing import Any
 
 import processes
 import uvloop
-from ingest_stream import Recorded, encoded, line, node, pod, revisions, serve, worker
+from ingest_stream import Recorded, encoded, line, node, pod, revisions, serving, stored
 
 import wharfinger.programs.worker
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.records import AttemptRecord
-from wharfinger.process.running import tune_garbage_collection
 from wharfinger.scheduling.state.cache.pod_indexes import RawPods
 
 PUTS_AT_ONCE = 100
@@ -52,8 +50,7 @@ def pending(pods: int, revision: int) -> Iterator[bytes]:
     """The pods as they come, a transaction a line."""
     for numbers in revisions(PUTS_AT_ONCE, pods):
         revision += 1
-        found = [pod(number) for number in numbers]
-        yield line([KeyValue(keys.pod(*names), encoded(obj), revision, revision) for *names, obj in found], revision)
+        yield line([stored(number, revision) for number in numbers], revision)
 
 
 def refused(pods: int, revision: int) -> Iterator[bytes]:
@@ -78,11 +75,7 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
         raise SystemExit("this is not the installed package")
     names = [f"node-{number:05}" for number in range(nodes)]
     store = Recorded([], nodes)
-    loops = worker(store, time.monotonic)
-    tune_garbage_collection()
-    following = asyncio.create_task(loops.scheduling.informer.run())
-    await loops.scheduling.informer.synced.wait()
-    serve(loops)
+    loops, following = await serving(store)
     found = {"start_mib": resident()}
     revision = nodes
 

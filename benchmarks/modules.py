@@ -12,26 +12,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
-import subprocess
+import os
 import sys
-import tempfile
 import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from wharfinger.dev import binaries, processes
-from wharfinger.dev.etcd import EtcdServer
+import real_cluster
+from kubernetes_pods import BenchmarkFailed
+from kubernetes_sides import start_etcd, start_temporal
+from processes import Child, Children
+
 from wharfinger.dev.ports import free_port
-from wharfinger.dev.supervisor import clean_environment
-from wharfinger.dev.temporal import TemporalServer
+from wharfinger.dev.settings import Servers
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.fleet.reading.fleet_goals import Goal
+from wharfinger.fleet.reading.fleets import Fleets
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 
@@ -63,128 +64,80 @@ class Entered:
         if event == "call":
             self._modules.add(frame.f_globals.get("__name__"))
 
-    def obey(self) -> None:
-        """Forget, or tell, as standard input says line by line."""
-        for line in sys.stdin:
-            what, _, file = line.strip().partition(" ")
-            if what == "forget":
+    def obey(self, orders: str) -> None:
+        """Write the modules entered since the last line to the file that a line names."""
+        with Path(orders).open() as lines:
+            for file in map(str.strip, lines):
+                names = sorted(name for name in self._modules if str(name).startswith("wharfinger."))
                 self._modules = set()
-            names = sorted(name for name in self._modules if str(name).startswith("wharfinger."))
-            if file:
                 whole = Path(f"{file}.new")
                 whole.write_text(json.dumps(names))
                 whole.rename(file)
 
 
-def traced(arguments: list[str]) -> None:
+def traced(orders: str, *arguments: str) -> None:
     """Run a command of wharfinger, looked at."""
     entered = Entered()
-    threading.Thread(target=entered.obey, daemon=True).start()
+    threading.Thread(target=entered.obey, args=(orders,), daemon=True).start()
     from wharfinger.cli.main import main as command
 
     entered.watch()
-    command(arguments)
+    command(list(arguments))
 
 
 # --- outside --------------------------------------------------------------------------------------
 
 
+@dataclass
 class Traced:
     """A process that is looked at."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self._folder = folder
-        self._log = folder / f"{arguments[0]}.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, "--trace", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                text=True,
-                env=clean_environment(),
-                preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - one call into libc, loaded before
-            )
-        self._told = 0
+    child: Child
+    orders: int
+    """Where lines are written that it obeys."""
+    told: int = 0
+
+    @classmethod
+    async def start(cls, children: Children, *arguments: str) -> Traced:
+        """Start this command."""
+        orders = children.folder / f"{arguments[0]}.orders"
+        os.mkfifo(orders)
+        command = [sys.executable, __file__, "--trace", str(orders), *arguments]
+        return cls(await children.start(arguments[0], command), os.open(orders, os.O_RDWR))
 
     async def during(self, act: Callable[[], Awaitable[None]]) -> set[str]:
         """The modules entered meanwhile."""
-        await self._say("forget")
+        await self._entered()
         await act()
-        return await self._say("tell")
+        return await self._entered()
 
-    async def _say(self, what: str) -> set[str]:
-        self._told += 1
-        file = self._folder / f"{self._process.pid}-{self._told}.json"
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{what} {file}\n")
-        self._process.stdin.flush()
-        await until(f"{self._log} tells", lambda: _true(file.exists()))
+    async def _entered(self) -> set[str]:
+        """Those since this was asked last."""
+        self.told += 1
+        file = self.child.log.with_suffix(f".{self.told}")
+        os.write(self.orders, f"{file}\n".encode())
+
+        async def there() -> bool:
+            return file.exists()
+
+        await until(f"{self.child.name} tells; {self.child.last_words}", there)
         return set(json.loads(file.read_text()))
-
-    def end(self) -> None:
-        """Ask it to end."""
-        self._process.terminate()
-        self._process.wait(30)
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """Where etcd and Temporal are."""
-
-    etcd: str
-    temporal: str
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """By which a command finds them."""
-        return ("--etcd", self.etcd, "--temporal", self.temporal)
-
-
-@contextlib.contextmanager
-def servers(folder: Path) -> Iterator[Servers]:
-    """Both, new and empty."""
-    etcd = EtcdServer(binaries.locate(binaries.ETCD), folder / "etcd", free_port(), fsync=False)
-    temporal = TemporalServer(binaries.locate(binaries.TEMPORAL), free_port(), database=folder / "temporal.db")
-    started = []
-    try:
-        for server in (etcd, temporal):
-            with (folder / f"{type(server).__name__}.log").open("wb") as log:
-                started.append(
-                    subprocess.Popen(
-                        server.command(), stdout=log, stderr=log, env=clean_environment(),
-                        preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - one call into libc, loaded before
-                    )
-                )  # fmt: skip
-        deadline = time.monotonic() + WITHIN
-        while not (etcd.is_up() and asyncio.run(temporal.is_up())):
-            if time.monotonic() > deadline:
-                raise SystemExit(f"the servers are not up; see {folder}")
-            time.sleep(PAUSE)
-        yield Servers(etcd.url, temporal.address)
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait(20)
 
 
 async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for it, at most for `WITHIN` seconds."""
-    deadline = time.monotonic() + WITHIN
-    while not await holds():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited in vain for {WITHIN:.0f} s: {what}")
-        await asyncio.sleep(PAUSE)
+    """Wait for it, at most for `WITHIN` seconds. Raises `BenchmarkFailed`."""
+    try:
+        async with asyncio.timeout(WITHIN):
+            while not await holds():  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(PAUSE)
+    except TimeoutError:
+        raise BenchmarkFailed(f"waited in vain for {WITHIN:.0f} s: {what}") from None
 
 
-async def _true(value: bool) -> bool:
-    return value
-
-
-async def lone_pod(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
+async def lone_pod(children: Children, options: tuple[str, ...], store: EtcdStore) -> set[str]:
     """Modules of a worker that are entered between the put of a pod and its bind, in each round."""
     await store.put(keys.node("n"), json.dumps(node_manifest("n", cpu="32", memory="64Gi")).encode())
-    worker = Traced(folder, "worker", *found.options, f"--health-port={free_port()}")
+    worker = await Traced.start(children, "worker", *options, f"--health-port={free_port()}")
 
     async def bind(name: str) -> None:
         await store.put(keys.pod("default", name), json.dumps(pod_manifest(name, cpu="100m")).encode())
@@ -195,25 +148,20 @@ async def lone_pod(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
 
         await until(f"pod {name} is bound", bound)
 
-    try:
-        await bind("first")
-        rounds = []
-        for number in range(PODS):
-            await asyncio.sleep(1.0)  # the chain of the pod before has ended, so the next one starts from rest
-            rounds.append(await worker.during(lambda number=number: bind(f"pod-{number}")))  # type: ignore[misc]
-        return set.intersection(*rounds)
-    finally:
-        worker.end()
+    await bind("first")
+    rounds = []
+    for number in range(PODS):
+        await asyncio.sleep(1.0)  # the chain of the pod before has ended, so the next one starts from rest
+        rounds.append(await worker.during(lambda number=number: bind(f"pod-{number}")))  # type: ignore[misc]
+    await children.stop(worker.child)
+    return set.intersection(*rounds)
 
 
-async def one_slot(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
+async def one_slot(children: Children, options: tuple[str, ...], store: EtcdStore) -> set[str]:
     """Modules of the agent that are entered while its one slot gets another instance, in each round."""
-    from wharfinger.fleet.reading.fleet_goals import Goal
-    from wharfinger.fleet.reading.fleets import Fleets
-
-    data = f"--data-dir={folder / 'agent'}"
-    agent = Traced(folder, "agent", *found.options, "--host=one", data, f"--health-port={free_port()}",
-                   "--stop-instances=5", f"--instance-health-port={free_port()}")  # fmt: skip
+    data, port = f"--data-dir={children.folder / 'agent'}", f"--instance-health-port={free_port()}"
+    own = ("--host=one", data, "--stop-instances=5", port, f"--health-port={free_port()}")
+    agent = await Traced.start(children, "agent", *options, *own)
     fleets = Fleets(store)
     spec = {"replicas": 1, "minReadySeconds": 0, "strategy": {"rollingUpdate": {"soakSeconds": 0}}}
     fleet = {"apiVersion": "wharfinger.dev/v1", "kind": "SchedulerFleet", "metadata": {"name": "common"}, "spec": spec}
@@ -222,36 +170,33 @@ async def one_slot(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
         await fleets.restart("common")
         await fleets.wait("common", Goal.COMPLETE, timeout=WITHIN)
 
-    try:
-        await fleets.apply(fleet)
-        await fleets.wait("common", Goal.COMPLETE, timeout=WITHIN)
-        await roll()
-        return set.intersection(*[await agent.during(roll) for _ in range(ROLLOUTS)])
-    finally:
-        agent.end()
+    await fleets.apply(fleet)
+    await fleets.wait("common", Goal.COMPLETE, timeout=WITHIN)
+    await roll()
+    return set.intersection(*[await agent.during(roll) for _ in range(ROLLOUTS)])
 
 
-async def measure(folder: Path, found: Servers) -> dict[str, set[str]]:
-    """Both, by what they are."""
-    async with EtcdStore(EtcdSettings(endpoints=(found.etcd,))) as store:
-        return {
-            "a lone pod is bound": await lone_pod(folder, found, store),
-            "a slot is rolled": await one_slot(folder, found, store),
-        }
+async def measure(servers: Servers, folder: Path) -> int:
+    """Print both."""
+    async with Children(folder) as children:
+        etcd, _ = await start_etcd(children, "etcd", servers.etcd, folder / "data", fsync=False)
+        temporal, _ = await start_temporal(children, "temporal", servers.temporal, folder / "temporal.db")
+        options = ("--etcd", etcd.url, "--temporal", temporal.address)
+        async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
+            for what, looked_at in {"a lone pod is bound": lone_pod, "a slot is rolled": one_slot}.items():
+                entered = await looked_at(children, options, store)
+                names = sorted(name.removeprefix("wharfinger.") for name in entered)
+                print(json.dumps({"what": what, "modules": len(names), "entered": names}), flush=True)
+    return 0
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--trace"]:
-        traced(sys.argv[2:])
+        traced(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="wharfinger-modules-"))
-    with servers(folder) as found:
-        entered = asyncio.run(measure(folder, found))
-    for what, modules in entered.items():
-        names = sorted(name.removeprefix("wharfinger.") for name in modules)
-        print(json.dumps({"what": what, "modules": len(names), "entered": names}), flush=True)
+    real_cluster.run(measure)
 
 
 if __name__ == "__main__":

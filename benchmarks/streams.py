@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -81,6 +82,21 @@ async def together(tasks: Sequence[asyncio.Task[Any]]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await give_up(tasks)
+
+
+async def give_up(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel all, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def beside(*work: Coroutine[Any, Any, Any]) -> AsyncIterator[list[asyncio.Task[Any]]]:
+    """Run these beside the body, and give them up at its end."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        yield tasks
+    finally:
+        await give_up(tasks)

@@ -37,6 +37,7 @@ from kubernetes_sides import ApiServer, KubeScheduler, Side, Wharfinger
 from kubernetes_turns import Sizes, Turn
 from processes import Child, Children, quiet, up
 from report import say
+from streams import beside
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
@@ -100,13 +101,8 @@ async def etcd_moments(store: Store, timeline: Timeline, name: str) -> AsyncIter
 
     shown = keys.pod(NAMESPACE, name), keys.promise(NAMESPACE, name), keys.INSTANCES, keys.IMPORTER, keys.IMPORTED
     first = (await store.get(keys.INSTALLATION)).revision + 1
-    tasks = [asyncio.create_task(follow(prefix, first)) for prefix in (*shown, keys.ACTIVE)]
-    try:
+    async with beside(*(follow(prefix, first) for prefix in (*shown, keys.ACTIVE))):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 async def history_moments(client: Client, workflow_id: str, timeline: Timeline) -> None:
