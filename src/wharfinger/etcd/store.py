@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from wharfinger.objects.model.formats import ClusterFormat
 
@@ -29,6 +29,11 @@ class KeyValue(NamedTuple):
     mod_revision: int
     lease: int = 0
     """Id of the lease the key hangs on, 0 for none."""
+
+    @property
+    def revisions(self) -> dict[str, Any]:
+        """Both revisions by name, as decoders of objects take them."""
+        return {"create_revision": self.create_revision, "mod_revision": self.mod_revision}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,14 @@ class Store(Protocol):
         async for page in self.list(prefix, revision=revision):
             for kv in page.items:
                 yield kv
+
+    async def existing(self, keys: Sequence[str], at_a_time: int) -> AsyncIterator[KeyValue]:
+        """Those of the keys that exist, so many read in a transaction. Raises as `txn` does."""
+        for begin in range(0, len(keys), at_a_time):
+            answer = await self.txn([], [Get(key) for key in keys[begin : begin + at_a_time]])
+            for kv in answer.reads:
+                if kv is not None:
+                    yield kv
 
     async def whole(self, prefix: str, *, revision: int = 0) -> Page:
         """All keys with the prefix as one page. Raises as `list` does."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class Contract(BaseModel):
@@ -17,9 +20,10 @@ class Contract(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     @classmethod
-    def alike(cls, source: Contract, **fields: Any) -> Self:
-        """A contract with these fields, and with those of another one that have the same names and are not given."""
-        shared = (name for name in cls.model_fields if name in type(source).model_fields and name not in fields)
+    def alike(cls, source: Contract | DataclassInstance, **fields: Any) -> Self:
+        """A contract with these fields, and with those of the source that have the same names and are not given."""
+        theirs = type(source).model_fields if isinstance(source, Contract) else type(source).__dataclass_fields__
+        shared = (name for name in cls.model_fields if name in theirs and name not in fields)
         return cls(**{name: getattr(source, name) for name in shared}, **fields)
 
 

@@ -104,13 +104,12 @@ def read(kind: Kind, kv: KeyValue, format_: ObjectFormat = KUBERNETES) -> Stored
         why = f"the key is not {prefix_of(kind)}{shape}"
         return Stored(kv, "", "/".join(parts), invalid=why, format=format_)
     namespace, name = ("", *parts)[-2:]
-    revisions: dict[str, Any] = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
     try:
         if kind is POD:
-            pod = format_.decode_pod(kv.value, namespace=namespace, name=name, **revisions)
+            pod = format_.decode_pod(kv.value, namespace=namespace, name=name, **kv.revisions)
             return Stored(kv, namespace, name, pod=pod, format=format_)
         if kind is NODE:
-            node = format_.decode_node(kv.value, name=name, **revisions)
+            node = format_.decode_node(kv.value, name=name, **kv.revisions)
             return Stored(kv, namespace, name, node=node, format=format_)
         if kind is PRIORITY_CLASS:
             found = decode_surrounding(kv.value, kind.name, name=name)

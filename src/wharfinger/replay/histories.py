@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from wharfinger.errors import ServerError
 from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT, quoted
@@ -21,6 +21,7 @@ from wharfinger.replay.recorded import DecidedRun
 from wharfinger.scheduling.contracts.attempts import AttemptInput
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
+from wharfinger.scheduling.effects.starts import kept
 from wharfinger.scheduling.reading.causes import started_with
 from wharfinger.scheduling.reading.history import Attempt, read_attempt
 
@@ -168,12 +169,9 @@ class BytesAtOnce:
 
 async def _fetched(client: Client, name: RunName) -> DecidedRun | UnreadRun | None:
     """What a run decided; None for one that ended without a decision."""
-    try:
-        history = await client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history()
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            return UnreadRun(name, "gone", "Temporal has its history no more")
-        raise
+    history = await kept(client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history())
+    if history is None:
+        return UnreadRun(name, "gone", "Temporal has its history no more")
     found = recorded_run(name.workflow_id, name.run_id, history.events)
     if isinstance(found, UnreadableRun):
         return UnreadRun(name, "unreadable", found.why)

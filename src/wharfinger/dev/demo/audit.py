@@ -187,13 +187,7 @@ class Ledger:
     def _decoded(self, key: PodKey, kv: KeyValue | None) -> Pod | None:
         if kv is None:
             return None
-        return self.format.decode_pod(
-            kv.value,
-            namespace=key.namespace,
-            name=key.name,
-            create_revision=kv.create_revision,
-            mod_revision=kv.mod_revision,
-        )
+        return self.format.decode_pod(kv.value, **key._asdict(), **kv.revisions)
 
     def _node(self, name: str, kv: KeyValue | None) -> None:
         self.nodes.pop(name, None)

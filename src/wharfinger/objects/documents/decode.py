@@ -7,8 +7,9 @@ read once (`Recurring`); the bytes' syntax is `documents`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Mapping
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import orjson
 
@@ -22,6 +23,9 @@ from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.model.surroundings import Surrounding
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def decode_pod(
@@ -58,7 +62,14 @@ def recurring_pod(
     classes: PriorityClasses,
 ) -> Pod:
     """A pod from its mapping, whose parts are kept for the pods that are like it. Raises `InvalidObject`."""
-    return _pod(obj, create_revision, mod_revision, default_namespace, RECURRING, classes=classes)
+    return _pod(
+        obj,
+        create_revision=create_revision,
+        mod_revision=mod_revision,
+        default_namespace=default_namespace,
+        parts=RECURRING,
+        classes=classes,
+    )
 
 
 def decode_occupant(
@@ -96,39 +107,32 @@ def pod_from_mapping(
     obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0, default_namespace: str = "default"
 ) -> Pod:
     """A pod from its mapping. Raises `InvalidObject`."""
-    return _pod(obj, create_revision, mod_revision, default_namespace, EACH_ANEW)
+    return _pod(obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=default_namespace)
 
 
-def _pod(
-    obj: Mapping[str, Any],
-    create_revision: int,
-    mod_revision: int,
-    default_namespace: str,
-    parts: pods.Parts,
-    *,
-    classes: PriorityClasses = NO_CLASSES,
-) -> Pod:
-    try:
-        return pods.pod(
-            obj,
-            create_revision=create_revision,
-            mod_revision=mod_revision,
-            default_namespace=default_namespace,
-            parts=parts,
-            classes=classes,
-        )
-    except RecursionError:
-        raise InvalidObject("is nested too deeply") from None
+def _shallow(read: Callable[P, T]) -> Callable[P, T]:
+    """Have a reader refuse what is nested too deeply."""
+
+    @wraps(read)
+    def shallow(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except RecursionError:
+            raise InvalidObject("is nested too deeply") from None
+
+    return shallow
 
 
+_pod = _shallow(pods.pod)
+
+
+@_shallow
 def node_from_mapping(obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0) -> Node:
     """A node from its mapping. Raises `InvalidObject`."""
-    try:
-        return nodes.node(obj, create_revision=create_revision, mod_revision=mod_revision)
-    except RecursionError:
-        raise InvalidObject("is nested too deeply") from None
+    return nodes.node(obj, create_revision=create_revision, mod_revision=mod_revision)
 
 
+@_shallow
 def surrounding_from_mapping(
     obj: Mapping[str, Any], kind: str, *, default_namespace: str = "default"
 ) -> Surrounding | None:
@@ -136,10 +140,7 @@ def surrounding_from_mapping(
 
     Raises `InvalidObject`.
     """
-    try:
-        return surroundings.surrounding(obj, kind, default_namespace)
-    except RecursionError:
-        raise InvalidObject("is nested too deeply") from None
+    return surroundings.surrounding(obj, kind, default_namespace)
 
 
 # --- what recurs -----------------------------------------------------------------------------------

@@ -197,13 +197,7 @@ class Requeueing:
 def decoded(kv: KeyValue, identity: PodIdentity, format_: ObjectFormat) -> Pod | None:
     """The stored pod; None when it cannot be read."""
     try:
-        return format_.decode_pod(
-            kv.value,
-            namespace=identity.namespace,
-            name=identity.name,
-            create_revision=kv.create_revision,
-            mod_revision=kv.mod_revision,
-        )
+        return format_.decode_pod(kv.value, namespace=identity.namespace, name=identity.name, **kv.revisions)
     except InvalidObject:
         return None
 
@@ -248,9 +242,7 @@ class TaintEviction:
         """
         name = kv.key.removeprefix(keys.NODES)
         try:
-            node = self._format.decode_node(
-                kv.value, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision
-            )
+            node = self._format.decode_node(kv.value, name=name, **kv.revisions)
         except InvalidObject:
             return None
         taints: dict[Taint, float] = {}

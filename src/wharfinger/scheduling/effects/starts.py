@@ -1,4 +1,4 @@
-"""Starting attempts: how every attempt begins, the dispatcher's and those of `Wharfinger`.
+"""Starting attempts, and reaching open runs: how every attempt begins, the dispatcher's and those of `Wharfinger`.
 
 Neighbours: `workflows.schedule_attempt` runs what is started here (it is named, never imported),
 `reading.attempts` reads what became of it.
@@ -7,10 +7,11 @@ Neighbours: `workflows.schedule_attempt` runs what is started here (it is named,
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -18,7 +19,7 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.errors import ServerError, WharfingerError
 from wharfinger.process.names import (
@@ -47,6 +48,35 @@ UNVERSIONED = "unversioned"
 """How Temporal marks builds of workers that leave versions to their own code, as ours do."""
 
 AttemptHandle = WorkflowHandle[Any, AttemptResult]
+T = TypeVar("T")
+
+
+async def kept(answer: Awaitable[T]) -> T | None:
+    """What Temporal answers about a run; None where it has no such run, or no longer. Raises `RPCError`."""
+    try:
+        return await answer
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+
+
+async def queue_of_open(client: Client, workflow_id: str) -> str:
+    """The task queue on which the workflow's open run lies; empty when none is open. Raises `RPCError`."""
+    found = await kept(client.get_workflow_handle(workflow_id).describe(rpc_timeout=RPC_TIMEOUT))
+    return found.task_queue if found is not None and found.status is WorkflowExecutionStatus.RUNNING else ""
+
+
+async def signal_open(client: Client, workflow_id: str, name: str, argument: Any) -> bool:
+    """Signal the workflow's open run; False when there is none. Raises `RPCError`."""
+    try:
+        await client.get_workflow_handle(workflow_id).signal(name, argument, rpc_timeout=RPC_TIMEOUT)
+    except RPCError as error:
+        # There can be none, for example because the id is too long. A retry does not help.
+        if error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+            return False
+        raise
+    return True
 
 
 async def start_attempt(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import (
     RetryPolicy,
     SearchAttributePair,
@@ -40,7 +40,15 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     cohort_retry,
 )
 from wharfinger.scheduling.contracts.group_lines import title
-from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT, builds, of_tenant, start_attempt
+from wharfinger.scheduling.effects.starts import (
+    RPC_TIMEOUT,
+    TASK_TIMEOUT,
+    builds,
+    of_tenant,
+    queue_of_open,
+    signal_open,
+    start_attempt,
+)
 
 log = logging.getLogger(__name__)
 
@@ -104,8 +112,6 @@ def _rejects(error: RPCError, name: str) -> bool:
 
 
 WAKE = "wake"
-_NO_OPEN_RUN = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
-"""There is no open run, or there can be none, for example because the id is too long. A retry does not help."""
 
 
 class TemporalAttempts:
@@ -251,15 +257,8 @@ class TemporalAttempts:
 
         The id comes from a record in etcd, which any client may have written: workflows of others are left alone.
         """
-        if not workflow_id.startswith(f"{self._cluster}/"):
-            return False
-        try:
-            await self._client.get_workflow_handle(workflow_id).signal(WAKE, wake, rpc_timeout=RPC_TIMEOUT)
-        except RPCError as error:
-            if error.status in _NO_OPEN_RUN:
-                return False
-            raise
-        return True
+        ours = workflow_id.startswith(f"{self._cluster}/")
+        return ours and await signal_open(self._client, workflow_id, WAKE, wake)
 
     async def failure_of(self, workflow_id: str) -> BaseException | None:
         """Wait for the end of a run; see `Attempts`."""
@@ -271,10 +270,4 @@ class TemporalAttempts:
 
     async def _sits_elsewhere(self, workflow_id: str) -> bool:
         """Whether an open chain lies on a task queue other than ours."""
-        try:
-            found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return False
-            raise
-        return found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self._queue
+        return await queue_of_open(self._client, workflow_id) not in ("", self._queue)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wharfinger.scheduling.contracts.attempts import Wake
@@ -88,8 +87,3 @@ def cohort_pod(entry: Entry) -> CohortPod:
         woken_by=entry.cause if woken is None and entry.cause != SEEN else "",
         wake=Wake(event=woken.event, object=woken.object, plugin=woken.plugin) if woken is not None else None,
     )
-
-
-def cohort_pods(members: Sequence[Entry]) -> list[CohortPod]:
-    """What a cohort's input says of its pods."""
-    return [cohort_pod(entry) for entry in members]

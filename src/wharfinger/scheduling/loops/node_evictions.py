@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.common import (
     SearchAttributeKey,
     SearchAttributePair,
@@ -29,7 +29,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import COMMON, NODE_EVICTION, SEARCH_NODE, node_workflow_id, task_queue
 from wharfinger.process.rendezvous import Ring
 from wharfinger.scheduling.contracts.node_eviction import NodeInput, node_retry
-from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT
+from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT, kept, queue_of_open
 from wharfinger.scheduling.loops.shards import Instances
 from wharfinger.scheduling.loops.signals import NodeStarter
 from wharfinger.scheduling.state.cache.cache import Cache
@@ -283,20 +283,9 @@ class TemporalNodes:
     async def signal(self, node: str, signal: str) -> None:
         """See `NodeStarter.signal`."""
         handle = self._client.get_workflow_handle(node_workflow_id(self._cluster, node))
-        try:
-            await handle.signal(signal, rpc_timeout=RPC_TIMEOUT)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+        await kept(handle.signal(signal, rpc_timeout=RPC_TIMEOUT))
 
     async def _stranded(self, node: str, serves: Callable[[str], bool]) -> bool:
         """Whether the open run lies on the task queue of a pool that has no ready worker."""
-        handle = self._client.get_workflow_handle(node_workflow_id(self._cluster, node))
-        try:
-            found = await handle.describe(rpc_timeout=RPC_TIMEOUT)
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return False
-            raise
-        running = found.status is WorkflowExecutionStatus.RUNNING
-        return running and found.task_queue != self._queue and not serves(found.task_queue.rpartition("/")[2])
+        queue = await queue_of_open(self._client, node_workflow_id(self._cluster, node))
+        return queue not in ("", self._queue) and not serves(queue.rpartition("/")[2])

@@ -19,7 +19,7 @@ from wharfinger.process.names import AFTER_COHORT
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.cohort_scheduling import GangName
-from wharfinger.scheduling.loops.cohorts import Cohort, CohortNames, cohort_pods
+from wharfinger.scheduling.loops.cohorts import Cohort, CohortNames, cohort_pod
 from wharfinger.scheduling.loops.signals import Attempts
 from wharfinger.scheduling.state.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
@@ -260,7 +260,7 @@ class Starts:
         self._end([*filter(self._in_it(cohort.name), cohort.members)], failure)
 
     async def _ask_for_cohort(self, cohort: Cohort) -> None:
-        members = cohort_pods(cohort.members)
+        members = [cohort_pod(entry) for entry in cohort.members]
         try:
             await self._attempts.start_cohort(cohort.name, members, cause=cohort.cause, turn=cohort.turn)
         except RPCError as error:

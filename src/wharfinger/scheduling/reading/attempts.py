@@ -9,8 +9,8 @@ attempt of that pod.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC
 
@@ -41,9 +41,11 @@ from wharfinger.process.names import (
     quoted,
 )
 from wharfinger.process.records import AttemptRecord, binder_of
+from wharfinger.scheduling.effects.starts import kept
 from wharfinger.scheduling.reading.explanation import Explanation, explain
 from wharfinger.scheduling.reading.group_members import read_member
 from wharfinger.scheduling.reading.history import Attempt, Step, is_only_continued, read_attempt
+from wharfinger.scheduling.reading.pods_and_nodes import read_record
 
 LIMIT = 50
 """Runs that are fetched unless more are asked for, the newest ones."""
@@ -76,25 +78,32 @@ async def fetch_attempts(
     client: Client, *, cluster: str, key: PodKey, uid: str = "", limit: int = LIMIT
 ) -> list[Attempt]:
     """The newest `limit` recorded attempts of a pod, oldest first; raises `ServerError`."""
-    try:
+    with _asking_for(f"pod {key}"):
         runs = await find_runs(client, cluster, key, limit)
         if uid:
-            newest = await _newest(client, pod_workflow_id(cluster, key.namespace, key.name, uid))
+            workflow_id = pod_workflow_id(cluster, key.namespace, key.name, uid)
+            described = await kept(client.get_workflow_handle(workflow_id).describe())
+            newest = (workflow_id, described.run_id) if described is not None else None
             runs += [newest] if newest and newest not in runs else []
         gate = asyncio.Semaphore(CONCURRENT)
         found = await asyncio.gather(*(_attempt(client, run, gate) for run in runs))
-    except RPCError as error:
-        raise ServerError(f"Temporal did not return the attempts of pod {key}: {error.message}") from error
     return sorted((one for one in found if one is not None), key=lambda one: one.started)
+
+
+@contextmanager
+def _asking_for(what: str) -> Iterator[None]:
+    """Raise `ServerError` where Temporal does not answer."""
+    try:
+        yield
+    except RPCError as error:
+        raise ServerError(f"Temporal did not return the attempts of {what}: {error.message}") from error
 
 
 async def _gang_runs(client: Client, cluster: str, pod: Pod, limit: int) -> list[Run]:
     """The attempts of the pod's gang, oldest first; raises `ServerError`."""
     workflow_id = gang_workflow_id(cluster, pod.namespace, pod.group)
-    try:
+    with _asking_for(f"gang {pod.group}"):
         found = [run async for run in client.list_workflows(f"WorkflowId={quoted(workflow_id)}", limit=limit)]
-    except RPCError as error:
-        raise ServerError(f"Temporal did not return the attempts of gang {pod.group}: {error.message}") from error
     return [(run.id, run.run_id) for run in reversed(found)]
 
 
@@ -104,22 +113,21 @@ async def _shared_runs(client: Client, cluster: str, key: PodKey, limit: int) ->
     None where Temporal does not know the attribute. Other pods may have the same digest.
     """
     cohorts = f'WorkflowType="{SCHEDULE_COHORT}" AND WorkflowId STARTS_WITH "{cluster}/cohort/"'
-    try:
-        found = [run async for run in client.list_workflows(f"{cohorts} AND {by_digest(*key)}", limit=limit)]
-    except RPCError as error:
-        if error.status is RPCStatusCode.INVALID_ARGUMENT and SEARCH_PODS in error.message:
-            return []
-        raise ServerError(f"Temporal did not return the attempts of pod {key}: {error.message}") from error
+    with _asking_for(f"pod {key}"):
+        try:
+            found = [run async for run in client.list_workflows(f"{cohorts} AND {by_digest(*key)}", limit=limit)]
+        except RPCError as error:
+            if error.status is RPCStatusCode.INVALID_ARGUMENT and SEARCH_PODS in error.message:
+                return []
+            raise
     return [(run.id, run.run_id) for run in reversed(found)]
 
 
 async def _memberships(client: Client, runs: Sequence[Run], key: PodKey) -> list[Attempt]:
     """The pod's part in those runs of cohorts and gangs; raises `ServerError`."""
     gate = asyncio.Semaphore(CONCURRENT)
-    try:
+    with _asking_for(f"pod {key}"):
         histories = await asyncio.gather(*(_history(client, run, gate) for run in runs))
-    except RPCError as error:
-        raise ServerError(f"Temporal did not return the attempts of pod {key}: {error.message}") from error
     found = (read_member(*run, events, key) for run, events in zip(runs, histories, strict=True) if events)
     return [one for one in found if one is not None]
 
@@ -141,16 +149,6 @@ async def find_runs(client: Client, cluster: str, key: PodKey, limit: int) -> li
     return [(run.id, run.run_id) async for run in client.list_workflows(query, limit=limit)]
 
 
-async def _newest(client: Client, workflow_id: str) -> Run | None:
-    try:
-        described = await client.get_workflow_handle(workflow_id).describe()
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            return None
-        raise
-    return workflow_id, described.run_id
-
-
 async def _attempt(client: Client, run: Run, gate: asyncio.Semaphore) -> Attempt | None:
     """One run's attempt; None when retention took it meanwhile, or it only continued as new."""
     events = await _history(client, run, gate)
@@ -166,26 +164,16 @@ async def _attempt(client: Client, run: Run, gate: asyncio.Semaphore) -> Attempt
 async def _pending(client: Client, run: Run) -> Sequence[PendingActivityInfo]:
     """What an open run has done now, with the tries that are no events of its history yet; none once it is gone."""
     workflow_id, run_id = run
-    try:
-        described = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            return ()
-        raise
-    return described.raw_description.pending_activities
+    described = await kept(client.get_workflow_handle(workflow_id, run_id=run_id).describe())
+    return described.raw_description.pending_activities if described is not None else ()
 
 
 async def _history(client: Client, run: Run, gate: asyncio.Semaphore) -> Sequence[HistoryEvent] | None:
     """One run's events; None when retention took them."""
     workflow_id, run_id = run
     async with gate:
-        try:
-            history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return None
-            raise
-    return history.events
+        history = await kept(client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history())
+    return history.events if history is not None else None
 
 
 async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
@@ -220,26 +208,9 @@ async def stored_pod(store: Store, key: PodKey) -> Pod:
 def decoded(store: Store, kv: KeyValue, key: PodKey) -> Pod:
     """A pod as stored that a user named. Raises `InvalidObject`, which names it."""
     try:
-        return format_of(store.format).decode_pod(
-            kv.value,
-            namespace=key.namespace,
-            name=key.name,
-            create_revision=kv.create_revision,
-            mod_revision=kv.mod_revision,
-        )
+        return format_of(store.format).decode_pod(kv.value, **key._asdict(), **kv.revisions)
     except InvalidObject as error:
         raise InvalidObject(f"pod {key} cannot be read: {error}") from error
-
-
-async def read_record(store: Store, key: PodKey) -> AttemptRecord | None:
-    """The record of a waiting pod's last attempt; None without one. Raises `StoreError`, `InvalidObject`."""
-    read = await store.get(keys.attempt(*key))
-    if read.kv is None:
-        return None
-    try:
-        return AttemptRecord.model_validate(json.loads(read.kv.value))
-    except ValueError as error:
-        raise InvalidObject(f"the attempt record of pod {key} cannot be read") from error
 
 
 # --- what an open run does now --------------------------------------------------------------------

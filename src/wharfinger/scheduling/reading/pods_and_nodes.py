@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Store
 from wharfinger.objects.documents.kinds import NODE, POD, Kind, Reference
@@ -43,10 +44,19 @@ async def answers(store: Store) -> None:
 
 async def attempt_record(store: Store, pod: PodKey) -> AttemptRecord | None:
     """The record of the last refused attempt of a pod of that name; None for one that cannot be read, too."""
+    try:
+        return await read_record(store, pod)
+    except InvalidObject:
+        log.debug("record_unread pod=%s", pod)
+        return None
+
+
+async def read_record(store: Store, pod: PodKey) -> AttemptRecord | None:
+    """The same; None only where there is none. Raises `StoreError`, `InvalidObject`."""
     kv = (await store.get(keys.attempt(*pod))).kv
     record = AttemptRecord.from_bytes(kv.value) if kv is not None else None
     if kv is not None and record is None:
-        log.debug("record_unread pod=%s", pod)
+        raise InvalidObject(f"the attempt record of pod {pod} cannot be read")
     return record
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
@@ -21,8 +20,6 @@ from wharfinger.framework.search import Domain, domain, terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
-from wharfinger.objects.documents.kinds import KINDS
-from wharfinger.objects.documents.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
@@ -35,12 +32,11 @@ from wharfinger.scheduling.effects.placing.extenders import Answers
 from wharfinger.scheduling.reading.comparing import DecisionSaid, said_alone
 from wharfinger.scheduling.reading.remaking import Remade, Remaking, part_of
 from wharfinger.scheduling.state.cache.cache import Cache
+from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
 
 NOT_ASKED = Answers()
 """No extender took part."""
-_SURROUNDINGS = {
-    kind.name: keys.FOLLOWED[keys.stored_prefix(kind.folder)] for kind in KINDS if kind.name in SURROUNDING_KINDS
-}
+_SURROUNDINGS = {kind: keys.FOLLOWED[prefix] for prefix, kind in SURROUNDING_KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ async def read_past(store: Store, revision: int) -> PastState:
 
 def _node(kv: KeyValue, name: str, format_: ObjectFormat) -> Node | None:
     try:
-        return format_.decode_node(kv.value, name=name, **_revisions(kv))
+        return format_.decode_node(kv.value, name=name, **kv.revisions)
     except InvalidObject:
         return None
 
@@ -99,9 +95,9 @@ def _node(kv: KeyValue, name: str, format_: ObjectFormat) -> Node | None:
 def _pod(kv: KeyValue, key: PodKey, format_: ObjectFormat) -> Pod | None:
     """A pod that cannot be read still holds what it holds on its node."""
     try:
-        return format_.decode_pod(kv.value, **key._asdict(), **_revisions(kv))
+        return format_.decode_pod(kv.value, **key._asdict(), **kv.revisions)
     except InvalidObject:
-        return format_.decode_occupant(kv.value, **key._asdict(), **_revisions(kv))
+        return format_.decode_occupant(kv.value, **key._asdict(), **kv.revisions)
 
 
 def _surrounding(kv: KeyValue, kind: str, names: tuple[str, ...]) -> Surrounding | None:
@@ -109,10 +105,6 @@ def _surrounding(kv: KeyValue, kind: str, names: tuple[str, ...]) -> Surrounding
         return decode_surrounding(kv.value, kind, namespace="".join(names[:-1]), name=names[-1])
     except InvalidObject:
         return None
-
-
-def _revisions(kv: KeyValue) -> dict[str, Any]:
-    return {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
 
 
 @dataclass(frozen=True, slots=True)

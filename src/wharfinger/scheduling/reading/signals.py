@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from wharfinger.errors import ServerError
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.attempts import PermitDecision, Wake
-
-RPC_TIMEOUT = timedelta(seconds=5)
-"""For one signal."""
-_NOT_OPEN = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
-"""There is no open run, or can be none: the id is too long, say."""
+from wharfinger.scheduling.effects.starts import signal_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +51,7 @@ async def _signal(client: Client, workflow_id: str, name: str, argument: Any, po
     if pod.bound:  # its run may be open for a moment more
         return Signalled(False, workflow_id, f"pod {pod.key} is bound to {pod.node_name} already")
     try:
-        await client.get_workflow_handle(workflow_id).signal(name, argument, rpc_timeout=RPC_TIMEOUT)
+        delivered = await signal_open(client, workflow_id, name, argument)
     except RPCError as error:
-        if error.status in _NOT_OPEN:
-            return Signalled(False, workflow_id, f"pod {pod.key} has no open attempt")
         raise ServerError(f"Temporal did not take the signal {name} for pod {pod.key}: {error.message}") from error
-    return Signalled(True, workflow_id)
+    return Signalled(delivered, workflow_id, "" if delivered else f"pod {pod.key} has no open attempt")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -36,8 +36,9 @@ from wharfinger.objects.rk8s.applying import is_same, written_over
 from wharfinger.process.committing import commit, readable, same
 from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.scheduling.contracts.attempts import AttemptResult, GoneReason
-from wharfinger.scheduling.reading.attempts import bound_by, decoded, read_record
+from wharfinger.scheduling.reading.attempts import bound_by, decoded
 from wharfinger.scheduling.reading.held_back import gates, unserved
+from wharfinger.scheduling.reading.pods_and_nodes import read_record
 
 TRY_AGAIN = 0.5
 """Seconds between two tries while etcd does not answer."""
@@ -52,67 +53,58 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     store's errors.
     """
     if store.format is ClusterFormat.RK8S:
-        return await _create_document(store, manifest)
-    about = reference(checked_object(manifest), "default")
-    if about.kind is not POD:
-        raise UsageError(f"{about} is no pod")
-    check_written_here(await has_copies(store), "apply", POD)
-    if check_fields and (found_wrong := unknown.findings(manifest)):
-        raise InvalidObject("; ".join(found_wrong))
-    obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-    decode.pod_from_mapping(obj)
-    value = documents.to_json(obj)
+        about, value, is_it = _made_document(manifest)
+    else:
+        about, value, is_it = _made(manifest, check_fields=check_fields, copies=await has_copies(store))
     found: list[KeyValue] = []
 
     def over(stored: KeyValue | None) -> bytes | None:
         found.clear()
         if stored is None:
             return value
-        _check_same(stored, manifest, about)
+        if not is_it(stored.value):
+            exists = f"{about} exists already and differs"
+            raise AlreadyExists(f"{exists}: delete it first, or give the new pod another name")
         found.append(stored)
         return None
 
-    key = keys.pod(about.namespace, about.name)
-    revision = await commit(store, key, over, str(about))
-    return PodKey(about.namespace, about.name), found[0].create_revision if found else revision
-
-
-async def _create_document(store: Store, manifest: Mapping[str, Any]) -> tuple[PodKey, int]:
-    """The same in a cluster of rk8s; fields that rk8s does not have are ignored, as it does."""
-    document = applying.GivenDocument(applying.as_tree(manifest))
-    if applying.kind_of(document.tree) != POD.name:
-        raise UsageError(f"a {applying.kind_of(document.tree)} is no pod")
-    key = PodKey(*applying.names_of(document.tree))
-    about = Reference(POD, *key)
-    value = written_over(None, document, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-    found: list[KeyValue] = []
-
-    def over(stored: KeyValue | None) -> bytes | None:
-        found.clear()
-        if stored is None:
-            return value
-        if not is_same(stored.value, document):
-            raise _differs(about)
-        found.append(stored)
-        return None
-
+    key = PodKey(about.namespace, about.name)
     revision = await commit(store, keys.pod(*key), over, str(about))
     return key, found[0].create_revision if found else revision
 
 
-def _check_same(stored: KeyValue, manifest: Mapping[str, Any], about: Reference) -> None:
-    """Refuse to take another pod for the one that is submitted; raises `AlreadyExists`."""
-    before = readable(stored.value)
-    try:
-        alike = before is not None and same(merge.updated(before, manifest, about), before)
-    except InvalidObject:  # bound to another node than the manifest names
-        alike = False
-    if not alike:
-        raise _differs(about)
+_Made = tuple[Reference, bytes | None, Callable[[bytes], bool]]
+"""Which pod, its value where there is none yet, and whether a stored value is that of the same pod."""
 
 
-def _differs(about: Reference) -> AlreadyExists:
-    return AlreadyExists(f"{about} exists already and differs: delete it first, or give the new pod another name")
+def _made(manifest: Mapping[str, Any], *, check_fields: bool, copies: bool) -> _Made:
+    about = reference(checked_object(manifest), "default")
+    if about.kind is not POD:
+        raise UsageError(f"{about} is no pod")
+    check_written_here(copies, "apply", POD)
+    if check_fields and (found_wrong := unknown.findings(manifest)):
+        raise InvalidObject("; ".join(found_wrong))
+    obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    decode.pod_from_mapping(obj)
+
+    def is_it(stored: bytes) -> bool:
+        before = readable(stored)
+        try:
+            return before is not None and same(merge.updated(before, manifest, about), before)
+        except InvalidObject:  # bound to another node than the manifest names
+            return False
+
+    return about, documents.to_json(obj), is_it
+
+
+def _made_document(manifest: Mapping[str, Any]) -> _Made:
+    """The same in a cluster of rk8s; fields that rk8s does not have are ignored, as it does."""
+    document = applying.GivenDocument(applying.as_tree(manifest))
+    if applying.kind_of(document.tree) != POD.name:
+        raise UsageError(f"a {applying.kind_of(document.tree)} is no pod")
+    about = Reference(POD, *applying.names_of(document.tree))
+    value = written_over(None, document, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    return about, value, lambda stored: is_same(stored, document)
 
 
 async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResult:

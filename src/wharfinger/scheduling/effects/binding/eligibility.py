@@ -147,11 +147,7 @@ class Eligibility:
 
         Raises `InvalidObject`.
         """
-        created, modified = kv.create_revision, kv.mod_revision
-        pod = self._format.decode_pod(
-            kv.value, namespace=key.namespace, name=key.name, create_revision=created, mod_revision=modified
-        )
-        return self._cache.resolved(pod)
+        return self._cache.resolved(self._format.decode_pod(kv.value, **key._asdict(), **kv.revisions))
 
     def _binder(self, kv: KeyValue, pod: Pod, record: KeyValue | None) -> str:
         """`<workflow id>@<run id>` of what bound a stored pod; empty when that was not wharfinger."""

@@ -305,9 +305,8 @@ def _same(known: Node, stored: KeyValue | None, format_: ObjectFormat) -> Node |
     """The stored node when it is the known one in everything that scheduling reads."""
     if stored is None or stored.create_revision != known.create_revision:
         return None
-    created, modified = stored.create_revision, stored.mod_revision
     try:
-        node = format_.decode_node(stored.value, name=known.name, create_revision=created, mod_revision=modified)
+        node = format_.decode_node(stored.value, name=known.name, **stored.revisions)
     except InvalidObject:
         return None
     return node if node == known else None

@@ -295,12 +295,4 @@ def _refusal(status: Status, point: str) -> Status:
 
 
 def _step(profile: Profile, point: CallPoint, name: str) -> PluginStep:
-    limits = profile.called.limits(name)
-    return PluginStep(
-        point=point,
-        plugin=name,
-        timeout=limits.timeout,
-        deadline=limits.deadline,
-        attempts=limits.attempts,
-        heartbeat=limits.heartbeat,
-    )
+    return PluginStep.alike(profile.called.limits(name), point=point, plugin=name)

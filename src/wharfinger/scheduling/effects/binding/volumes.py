@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
+from wharfinger.etcd.store import Compare, KeyValue, Operation, Put, Store
 from wharfinger.framework.plugins.names import VOLUME_BINDING
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.objects.documents.edit import bound_claim, bound_volume
@@ -83,17 +83,12 @@ async def read(store: Store, cache: Cache, binds: Iterable[tuple[Pod, str]], lim
 
     `binds`: each pod with its node. Raises `StoreError`.
     """
-    wanted: dict[str, Get] = {}
+    wanted: dict[str, None] = {}
     for pod, node_name in binds if cache.upstream is None else ():
         writes = needed(pod, node_name, cache)
         if writes is not None:
-            wanted.update((key, Get(key)) for key in stored_keys(pod, writes.steps))
-    reads: dict[str, KeyValue] = {}
-    gets = list(wanted.values())
-    for begin in range(0, len(gets), limits.operations):
-        answer = await store.txn([], gets[begin : begin + limits.operations])
-        reads.update((kv.key, kv) for kv in answer.reads if kv is not None)
-    return reads
+            wanted.update(dict.fromkeys(stored_keys(pod, writes.steps)))
+    return {kv.key: kv async for kv in store.existing([*wanted], limits.operations)}
 
 
 def checked(pod: Pod, node_name: str, cache: Cache, stored: Mapping[str, KeyValue]) -> VolumeWrites | Status:

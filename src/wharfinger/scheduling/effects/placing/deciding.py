@@ -352,8 +352,8 @@ class Decider:
         cache = self._core.pool.cache
         assumed, approximate = overlay.assumed(cache.assumed())
         nominated, too_many = overlay.nominated(snapshot.nominated)
-        begun, ended = overlay.changes(cache.overlay_changes)
-        lost = overlay.lost(cache.overlay_changes)
+        begun, ended = cache.overlay_changes.take(overlay.for_changes())
+        lost = cache.overlay_changes.take_lost(overlay.for_changes())
         self._number += 1
         cache.overlay_changes.number = self._number
         return Computation(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from wharfinger.errors import InvalidObject, PluginError
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Get, KeyValue, Store
+from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.framework.extenders.asking import Calls, ask, ask_preemption
 from wharfinger.framework.extenders.extender_verdicts import (
     ExtenderFailure,
@@ -79,9 +79,8 @@ def asking(
     text = pack(consulted)
     if isinstance(text, ExtenderFailure):
         raise PluginError(EXTENDER, "Filter" if about_nodes else "PostFilter", text.message)
-    return AskExtenders(
-        uid=pod.uid,
-        create_revision=pod.create_revision,
+    return AskExtenders.alike(
+        pod,
         pod_revision=pod.mod_revision,
         about="nodes" if about_nodes else "victims",
         question=text,
@@ -153,7 +152,7 @@ class ReadNodes:
             for gone in [name for name in self._read if name not in self._cache.nodes]:
                 del self._read[gone]
             stale = [name for name in names if self._is_stale(name)]
-            for kv in await read_all(self._store, map(keys.node, stale), self._most):
+            async for kv in self._store.existing([*map(keys.node, stale)], self._most):
                 name = kv.key.removeprefix(keys.NODES)
                 self._read[name] = ReadNode(kv.mod_revision, self._json(kv, name))
             found = {name: self._read[name].content for name in names if name in self._read}
@@ -213,22 +212,12 @@ async def read_pods(store: Store, pods: Iterable[PodKey], limits: Limits) -> dic
     format_ = format_of(store.format)
     by_key = {keys.pod(*pod): pod for pod in pods}
     found: dict[PodKey, Json] = {}
-    for kv in await read_all(store, by_key, min(READ_TOGETHER, limits.operations)):
+    async for kv in store.existing([*by_key], min(READ_TOGETHER, limits.operations)):
         pod = by_key[kv.key]
         try:
             found[pod] = format_.pod_mapping(kv.value, namespace=pod.namespace, name=pod.name)
         except InvalidObject:
             continue
-    return found
-
-
-async def read_all(store: Store, wanted: Iterable[str], most: int) -> Sequence[KeyValue]:
-    """The keys that exist, at most so many in a transaction. Raises `StoreError`."""
-    several = list(wanted)
-    found: list[KeyValue] = []
-    for begin in range(0, len(several), most):
-        answer = await store.txn([], [Get(key) for key in several[begin : begin + most]])
-        found += [kv for kv in answer.reads if kv is not None]
     return found
 
 

@@ -27,7 +27,7 @@ from wharfinger.scheduling.contracts.computation import (
     ScoredNode,
 )
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
-from wharfinger.scheduling.state.cache.assumptions import Assumption, OverlayChanges, digest_of, parsed_change
+from wharfinger.scheduling.state.cache.assumptions import Assumption, digest_of, parsed_change
 from wharfinger.scheduling.state.cache.cache import Cache
 
 LIMIT = 4096
@@ -139,15 +139,10 @@ class Overlay:
         named = tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first)
         return (named, False) if self._takes(named) else ((), True)
 
-    def changes(self, changes: OverlayChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What became of assumptions, as far as there is room: the rest is told with the next decision."""
+    def for_changes(self) -> Callable[[str], bool]:
+        """Whether there is room for one more change of assumptions, which takes it; the rest is told next time."""
         room = self._room if self._room is not None else Room(CHANGES)
-        return changes.take(lambda told: room.take(size(told) + 3))
-
-    def lost(self, changes: OverlayChanges) -> tuple[str, ...]:
-        """What decisions placed that are perhaps not recorded, as far as there is room."""
-        room = self._room if self._room is not None else Room(CHANGES)
-        return changes.take_lost(lambda told: room.take(size(told) + 3))
+        return lambda told: room.take(size(told) + 3)
 
     def own_nodes(self, preferred_nodes: PreferredNodes) -> OwnNodes:
         """The nodes that went before slightly better ones; without the other workers where they are too many."""

@@ -78,9 +78,8 @@ class LonePlacements:
     def _placed(self, chosen: Chosen, computation: Computation) -> Placed:
         pod, evaluation = chosen.pod, chosen.evaluation
         ranking = evaluation.ranking(payload.RANKED_LIMIT)
-        return Placed(
-            uid=pod.uid,
-            create_revision=pod.create_revision,
+        return Placed.alike(
+            pod,
             pod_revision=pod.mod_revision,
             node=chosen.node,
             node_revision=self._core.pool.cache.nodes[chosen.node].mod_revision,
@@ -105,9 +104,8 @@ class LonePlacements:
         nominated_node, victims = denied.room.of(pod)
         if denied.room.clock:
             computation = computation.model_copy(update={"clock": denied.room.clock})
-        return Refused(
-            uid=pod.uid,
-            create_revision=pod.create_revision,
+        return Refused.alike(
+            pod,
             pod_revision=pod.mod_revision,
             message=payload.message(denied.message),
             refusals=payload.refusals(denied.counts),

@@ -97,7 +97,9 @@ def observe(
     except ValidationError as error:
         return ObservedKey(kv, prefix, parts, invalid=first_line(error))
     except InvalidObject as error:
-        held = _occupant(kv, parts, format_) if prefix == keys.PODS else None
+        held = None
+        if prefix == keys.PODS:
+            held = format_.decode_occupant(kv.value, namespace=parts[0], name=parts[1], **kv.revisions)
         return ObservedKey(kv, prefix, parts, held, invalid=str(error))
     except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
         log.exception("decoder_failed key=%r", kv.key)
@@ -135,18 +137,9 @@ def _decode(
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
     match prefix:
         case keys.PODS:
-            return format_.decode_pod(
-                kv.value,
-                namespace=parts[0],
-                name=parts[1],
-                create_revision=kv.create_revision,
-                mod_revision=kv.mod_revision,
-                classes=classes,
-            )
+            return format_.decode_pod(kv.value, namespace=parts[0], name=parts[1], classes=classes, **kv.revisions)
         case keys.NODES:
-            return format_.decode_node(
-                kv.value, name=parts[0], create_revision=kv.create_revision, mod_revision=kv.mod_revision
-            )
+            return format_.decode_node(kv.value, name=parts[0], **kv.revisions)
         case keys.ATTEMPTS:
             return _refusal(kv)
         case keys.INSTANCES:
@@ -162,13 +155,6 @@ def _decode(
             return None
         case _:
             return None
-
-
-def _occupant(kv: KeyValue, parts: tuple[str, ...], format_: ObjectFormat) -> Pod | None:
-    namespace, name = parts
-    return format_.decode_occupant(
-        kv.value, namespace=namespace, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision
-    )
 
 
 def _refusal(kv: KeyValue) -> Refusal:
@@ -213,24 +199,7 @@ def first_line(error: ValidationError) -> str:
 
 
 _KINDS = {
-    keys.PODS: "pod",
-    keys.NODES: "node",
-    keys.NAMESPACES: "namespace",
-    keys.SERVICES: "service",
-    keys.REPLICATION_CONTROLLERS: "replicationcontroller",
-    keys.REPLICA_SETS: "replicaset",
-    keys.STATEFUL_SETS: "statefulset",
-    keys.DISRUPTION_BUDGETS: "poddisruptionbudget",
-    keys.POD_GROUPS: "podgroup",
-    keys.DEVICE_CLASSES: "deviceclass",
-    keys.PRIORITY_CLASSES: "priorityclass",
-    keys.PERSISTENT_VOLUMES: "persistentvolume",
-    keys.PERSISTENT_VOLUME_CLAIMS: "persistentvolumeclaim",
-    keys.STORAGE_CLASSES: "storageclass",
-    keys.CSI_NODES: "csinode",
-    keys.CSI_DRIVERS: "csidriver",
-    keys.CSI_STORAGE_CAPACITIES: "csistoragecapacity",
-    keys.VOLUME_ATTACHMENTS: "volumeattachment",
+    **{prefix: kind.singular for kind in KINDS if (prefix := keys.stored_prefix(kind.folder)) in keys.FOLLOWED},
     keys.BINDINGS: "binding",
     keys.ATTEMPTS: "attempt",
     keys.BOUND_BY: "boundby",
