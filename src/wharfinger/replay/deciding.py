@@ -109,9 +109,8 @@ class Deciding:
             raise Unreplayable(Lack.EXTENDER, "extenders would be asked about other nodes than they were")
         there = recorded.node if isinstance(recorded, Placed) else None
         stand_in.settle(pod, again.node if isinstance(again, Placed) else None, there)
-        compared = compare_alone(recorded, again)
-        _check_record(again.computation.clock, compared, scene, rejectors(recorded))
-        return Again(pod, key, compared)
+        clock, compared = again.computation.clock, compare_alone(recorded, again)
+        return Again(pod, key, _unless_unrecorded(compared, clock, scene, rejectors(recorded)))
 
     # --- a cohort -----------------------------------------------------------------------------
 
@@ -163,11 +162,7 @@ class Deciding:
         if there != (seat.node if seat is not None else None):
             cohort.put_right(pod, seat)
         compared = compare_member(MemberPart(recorded, many.reasons), MemberPart(again, cohort.reasons()))
-        try:
-            _check_record("", compared, scene, rejectors(recorded, many))
-        except Unreplayable as error:
-            return Again(pod, key, error)
-        return Again(pod, key, compared)
+        return Again(pod, key, _unless_unrecorded(compared, "", scene, rejectors(recorded, many)))
 
     # --- a gang -------------------------------------------------------------------------------
 
@@ -196,22 +191,16 @@ class Deciding:
 
     def _members(self, many: PlacedMany, again: PlacedMany, scene: UnitScene) -> list[Again]:
         ours, clock = gang_parts(again), again.stretches[0].computation.clock
-        found = []
+        members = []
         for key, recorded in gang_parts(many).items():
-            pod = self.stand_in.cache.pods.get(key)
-            decision = ours.get(key)
-            if decision is None:
-                missing = Unreplayable(Lack.STATE, f"{key} is no pending member of its gang in etcd's state")
-                found.append(Again(pod, key, missing))
-                continue
-            compared = compare_member(recorded, decision)
-            try:
-                _check_record(clock, compared, scene, rejectors(recorded.decision, many))
-            except Unreplayable as error:
-                found.append(Again(pod, key, error))
-                continue
-            found.append(Again(pod, key, compared))
-        return found
+            found: Compared | Unreplayable
+            if (decision := ours.get(key)) is None:
+                found = Unreplayable(Lack.STATE, f"{key} is no pending member of its gang in etcd's state")
+            else:
+                compared = compare_member(recorded, decision)
+                found = _unless_unrecorded(compared, clock, scene, rejectors(recorded.decision, many))
+            members.append(Again(self.stand_in.cache.pods.get(key), key, found))
+        return members
 
 
 def placements(run: DecidedRun, place: int) -> Iterator[tuple[PodKey, int, str]]:
@@ -233,16 +222,19 @@ def keys_of(run: DecidedRun, place: int) -> list[PodKey]:
     return [key_of(one) for one in decisions_of(run.many, place)]
 
 
-def _check_record(clock: str, compared: Compared, scene: UnitScene, refusing: tuple[str, ...]) -> None:
-    """Raise `Unreplayable` where a difference may come from what an earlier release did not record."""
-    if not scene.same_software:
-        return
-    match unrecorded(scene.computation, clock, compared, scene.profile, refusing):
+def _unless_unrecorded(
+    compared: Compared, clock: str, scene: UnitScene, refusing: tuple[str, ...]
+) -> Compared | Unreplayable:
+    """What was compared, unless a difference may come from what an earlier release did not record."""
+    lack = unrecorded(scene.computation, clock, compared, scene.profile, refusing) if scene.same_software else None
+    match lack:
         case "verdict":
             who = ", ".join(refusing)
-            raise Unreplayable(Lack.VERDICT, f"{who} refused a node that is not recorded, at Reserve or Permit")
+            return Unreplayable(Lack.VERDICT, f"{who} refused a node that is not recorded, at Reserve or Permit")
         case "clock":
-            raise Unreplayable(Lack.CLOCK, "pods that were being evicted were waited for, and the time is not recorded")
+            why = "pods that were being evicted were waited for, and the time is not recorded"
+            return Unreplayable(Lack.CLOCK, why)
+    return compared
 
 
 # --- where a plugin failed ------------------------------------------------------------------------

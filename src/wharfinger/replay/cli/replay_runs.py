@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -50,9 +51,8 @@ async def replayed(
 ) -> Decided:
     """The report of what the servers recorded, and what else is told of it. `lives`: as a rerun."""
     began, (since, until) = time.perf_counter(), span
-    spool = Spool(memory)
     unread: list[UnreadRun] = []
-    try:
+    with closing(Spool(memory)) as spool:
         async with connection.store() as store:
             await _check_with_recorded(store, change)
             client = await open_temporal(connection)
@@ -75,8 +75,6 @@ async def replayed(
         told = {"cluster": connection.cluster, "gaps": [], "lost": 0} | _told(span)
         told |= {"undecided": len(unread) - len(lost), "unread": len(lost)}
         return report, told | {"seconds": round(time.perf_counter() - began, 1)} | more
-    finally:
-        spool.close()
 
 
 async def _check_with_recorded(store: KeptStates, change: ProfileChange) -> None:
@@ -101,8 +99,7 @@ async def from_archive(
 ) -> Decided:
     """The same of an archive."""
     began = time.perf_counter()
-    spool = Spool(memory)
-    try:
+    with closing(Spool(memory)) as spool:
         try:
             with progress("reading the archive", 0) as advance:
                 archive = Archive.open(file, memory)
@@ -122,8 +119,6 @@ async def from_archive(
             text = f"{file}: {archive.uncounted:,} bytes behind the last complete pass do not count"
             typer.echo(text, err=True)
         return report, told | _told(span) | {"seconds": round(time.perf_counter() - began, 1)} | more
-    finally:
-        spool.close()
 
 
 def _what_it_has(archive: Archive) -> str:
