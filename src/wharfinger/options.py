@@ -23,6 +23,8 @@ class Option:
     metavar: str | None = None
     name: str = ""
     """`etcd-user` for `--etcd-user`; empty = of the field."""
+    short: str = ""
+    """`n` for `-n`; empty = none."""
     shown: str | bool = True
     """What help shows of the default, or whether."""
     panel: str | None = None

@@ -20,7 +20,7 @@ from tests.kubernetes.site import Installation, KubernetesSite
 from wharfinger.apiserver import client
 from wharfinger.etcd import keys
 from wharfinger.kubernetes.cli.install_choices import InstallChoices
-from wharfinger.kubernetes.cli.manifests import OnlyChoice, text_of
+from wharfinger.kubernetes.cli.manifests import text_of
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
@@ -34,9 +34,9 @@ class Member:
         self.port = free_port()
         planes = tuple(f"{each}={address}" for each, address in NODES.items())
         choices = InstallChoices(
-            scheduler_name="default-scheduler", bootstrap_scheduler="", control_plane=planes, node=name
+            only="static-pods", scheduler_name="default-scheduler", control_plane=planes, node=name
         )
-        printed = text_of(choices, OnlyChoice.STATIC_PODS)
+        printed = text_of(choices)
         own = folder / name
         for path in ("/etc/kubernetes/wharfinger/etcd", "/var/lib/etcd"):
             (own / path[1:]).mkdir(parents=True)

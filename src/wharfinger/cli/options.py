@@ -230,6 +230,7 @@ def _for_typer(one: Declared, option: Option) -> tuple[Any, Any]:
         default = None if default is None else choice(one.word(default))
     found = typer.Option(
         f"--{one.name}/--no-{one.name}" if option.negatable else f"--{one.name}",
+        *([f"-{option.short}"] if option.short else []),
         envvar=variable(one.name) if option.variable and not option.hidden else None,
         show_envvar=False,
         help=option.help,

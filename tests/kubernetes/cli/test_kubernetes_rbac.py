@@ -18,7 +18,7 @@ from tests.forked import Forked
 from tests.integration.dev_tree import wait_until
 from wharfinger.apiserver.client import ApiResource
 from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest
-from wharfinger.kubernetes.cli.manifests import OnlyChoice, objects_of
+from wharfinger.kubernetes.cli.manifests import objects_of
 
 kube_apiserver = api_servers.kube_apiserver
 """The fixture of that folder."""
@@ -30,7 +30,7 @@ NAME = "rbac-test"
 """Of the cluster, its Lease and its profile."""
 CHOICES = InstallChoices(namespace=NAMESPACE, cluster=NAME, scheduler_name=NAME, temporal="temporal:7233")
 WITH_TEMPORAL = InstallChoices(namespace=NAMESPACE, cluster=NAME)
-STATIC = InstallChoices(scheduler_name="default-scheduler", bootstrap_scheduler="", temporal="temporal:7233")
+STATIC = InstallChoices(only="static-pods", scheduler_name="default-scheduler", temporal="temporal:7233")
 SERVED = {
     "Namespace": ("", "v1", "namespaces", False),
     "ServiceAccount": ("", "v1", "serviceaccounts", True),
@@ -81,20 +81,13 @@ def etcd(tmp_path_factory: pytest.TempPathFactory, installed: ApiServerProcess) 
 
 
 @pytest.mark.parametrize(
-    ("choices", "only"),
-    [
-        (CHOICES, None),
-        (WITH_TEMPORAL, None),
-        (STATIC, OnlyChoice.STATIC_PODS),
-        (InstallChoices(namespace=NAMESPACE, bootstrap_scheduler="", user="alice"), OnlyChoice.RBAC),
-    ],
+    "choices",
+    [CHOICES, WITH_TEMPORAL, STATIC, InstallChoices(only="rbac", namespace=NAMESPACE, user="alice")],
     ids=["second", "with-temporal", "static", "rbac"],
 )
-def test_api_server_takes_each_object_as_it_is(
-    installed: ApiServerProcess, choices: InstallChoices, only: OnlyChoice | None
-) -> None:
+def test_api_server_takes_each_object_as_it_is(installed: ApiServerProcess, choices: InstallChoices) -> None:
     """Strictly: a field that Kubernetes does not have is an error."""
-    for obj in objects_of(choices, only):
+    for obj in objects_of(choices):
         named = {**obj, "metadata": {**obj["metadata"], "name": f"dry-{obj['metadata']['name']}"}}
         answer = installed.request("POST", f"{path_of(obj)}?dryRun=All&fieldValidation=Strict", named)
 

@@ -7,48 +7,67 @@ Neighbours: `scheduler_objects`, `etcd_objects`, `temporal_objects` and `static_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from wharfinger.apiserver.access_checks import LeaseName
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
+from wharfinger.options import setting
 
 Manifest = dict[str, Any]
 NAME = "wharfinger"
 """Of most objects, and of the image."""
+TEMPORAL_NAMESPACE = NAME
+"""Temporal's, not Kubernetes', where a Temporal is made."""
 USER = 10001
 """User and group id of our image (Dockerfile)."""
 STANDBY_LEASE = LeaseName("kube-system", "kube-scheduler")
 """Kube-scheduler's own: where wharfinger schedules in its place, one is the other's standby."""
+
+_choice = partial(setting, variable=False)
 
 
 @dataclass(frozen=True, slots=True)
 class InstallChoices:
     """One installation. Raises `UsageError` for one that could not start again once all of it is down."""
 
-    namespace: str = NAME
-    cluster: str = NAME
-    """Name of the cluster, as `--cluster` of every command."""
-    scheduler_name: str = NAME
-    """The `spec.schedulerName` of the pods that it schedules."""
-    bootstrap_scheduler: str = DEFAULT_SCHEDULER
-    """The scheduler that places its own pods, and that stays; empty = they are static pods."""
-    image: str = f"{NAME}:latest"
-    replicas: int = 2
-    etcd_replicas: int = 3
-    etcd_storage: str = "16Gi"
-    temporal: str = ""
-    """`host:port` of a Temporal; empty = one is made."""
-    temporal_namespace: str = "default"
-    user: str = ""
-    """A user of the Kubernetes API that has the permissions; empty = a service account."""
-    control_plane: tuple[str, ...] = ()
-    """`name=address` of each control-plane node that has static pods; empty = one node, whatever its name."""
-    node: str = ""
-    """Of these, the node whose static pods are wanted."""
-    joining: bool = False
-    """Whether that node joins an etcd that runs."""
+    scheduler_name: str = _choice(
+        NAME, "Pods with this spec.schedulerName are scheduled; default-scheduler: pods that name none.", "NAME"
+    )
+    bootstrap_scheduler: str = _choice(
+        DEFAULT_SCHEDULER, "The scheduler that places wharfinger's own pods, and that stays.", "NAME"
+    )
+    """Empty = they are static pods."""
+    namespace: str = _choice(NAME, "Namespace of all objects.", "NAME", short="n")
+    cluster: str = _choice(NAME, "Name of the cluster, and of the Lease.", "NAME")
+    image: str = _choice(f"{NAME}:latest", "Image of wharfinger, as the Dockerfile makes it.", "IMAGE")
+    replicas: int = _choice(2, "Number of schedulers.", "N", min=1, max=100)
+    etcd_replicas: int = _choice(3, "Members of etcd: 1, 3, 5 or 7.", "N", min=1, max=7)
+    etcd_storage: str = _choice("16Gi", "Volume of each member.", "SIZE")
+    temporal: str = _choice("", "Front end of a Temporal that exists.", "HOST:PORT", shown=False)
+    """Empty = one is made."""
+    temporal_namespace: str = _choice(
+        "", "Its namespace.", "NAME", shown=f"default; {TEMPORAL_NAMESPACE} with --with-temporal"
+    )
+    with_temporal: bool = _choice(False, "Print a Temporal on PostgreSQL as well.")
+    user: str = _choice(
+        "", "Grant the permissions to this user of the Kubernetes API, not to a service account.", "NAME", shown=False
+    )
+    control_plane: tuple[str, ...] = _choice(
+        (),
+        "Static pods on several nodes, with one etcd: a control-plane node and its IP address. Once for each.",
+        "NAME=ADDRESS",
+    )
+    """Empty = one node, whatever its name."""
+    node: str = _choice("", "Of these, the node whose static pods are printed.", "NAME", shown=False)
+    joining: bool = _choice(False, "The node joins an etcd that runs, after `etcdctl member add`.")
+    only: Literal["rbac", "static-pods"] | None = _choice(
+        None,
+        "`rbac`: permissions and FlowSchemas alone. `static-pods`: etcd and a scheduler as static pods of a "
+        "control-plane node, for a cluster without another scheduler.",
+    )
 
     def __post_init__(self) -> None:
         for option, value, checked in (
@@ -59,7 +78,7 @@ class InstallChoices:
         ):
             if not checked(value):
                 raise UsageError(f"{option}: {value!r} is no name: lower case letters, digits and dashes")
-        if self.bootstrap_scheduler == self.scheduler_name:
+        if self.only is None and self.bootstrap_scheduler == self.scheduler_name:
             raise UsageError(
                 f"--bootstrap-scheduler {self.bootstrap_scheduler}: wharfinger would have to place its own pods, "
                 "etcd's and Temporal's, and could not start again once all are down: name a scheduler that stays, or "
@@ -67,6 +86,11 @@ class InstallChoices:
             )
         if self.etcd_replicas % 2 == 0:
             raise UsageError(f"--etcd-replicas {self.etcd_replicas}: etcd needs an odd number of members")
+
+    @property
+    def in_temporal(self) -> str:
+        """The namespace of Temporal's that its workflows are in."""
+        return self.temporal_namespace or ("default" if self.temporal else TEMPORAL_NAMESPACE)
 
     @property
     def lease(self) -> LeaseName:

@@ -124,7 +124,7 @@ def environment(choices: InstallChoices, etcd: str, temporal: str) -> dict[str, 
         "WHARFINGER_LEADER_ELECT_RESOURCE_NAMESPACE": choices.lease.namespace,
         "WHARFINGER_MAX_TXN_OPS": str(etcd_objects.MAX_TXN_OPS),
         "WHARFINGER_TEMPORAL": temporal,
-        "WHARFINGER_TEMPORAL_NAMESPACE": choices.temporal_namespace,
+        "WHARFINGER_TEMPORAL_NAMESPACE": choices.in_temporal,
         "XDG_STATE_HOME": "/tmp",  # noqa: S108 - a volume of the pod's own, which outlives its containers
     }
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, claim, container, labels, variables
+from wharfinger.kubernetes.cli.install_choices import (
+    TEMPORAL_NAMESPACE,
+    InstallChoices,
+    Manifest,
+    claim,
+    container,
+    labels,
+    variables,
+)
 
 NAME = "wharfinger-temporal"
 DATABASE = "wharfinger-postgres"
 SECRET = DATABASE
-NAMESPACE = "wharfinger"
-"""Temporal's, not Kubernetes'."""
 PORT, DATABASE_PORT = 7233, 5432
 SERVER, TOOLS, POSTGRES = "temporalio/server:1.31.2", "temporalio/admin-tools:1.31.2", "postgres:16.11"
 TEMPORAL_USER, POSTGRES_USER = 1000, 999
@@ -161,7 +167,7 @@ def _server(choices: InstallChoices) -> Manifest:
         env=variables(
             {
                 "TEMPORAL_ADDRESS": f"127.0.0.1:{PORT}",
-                "TEMPORAL_NAMESPACE": NAMESPACE,
+                "TEMPORAL_NAMESPACE": TEMPORAL_NAMESPACE,
                 "RETENTION": "720h",
                 "HOME": "/tmp",  # noqa: S108 - a volume of the pod's own
             }
