@@ -52,6 +52,8 @@ async def test_describe_says_where_and_since_when_the_room_is_held() -> None:
     found = await one_pod(store, "default", "web")
     assert found.pod is not None
     assert await held_room(store, found.pod) is None
+    now = datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
+    assert "Calls plugins" not in await describe_pod(store, found, "wharfinger", now)
     record = HoldRecord(
         node="elm-1", create_revision=found.pod.create_revision, attempt=ROOM.attempt, calls=ROOM.calls, time=ROOM.since
     )
@@ -61,9 +63,8 @@ async def test_describe_says_where_and_since_when_the_room_is_held() -> None:
     room = await held_room(store, found.pod)
     assert await held_rooms(store) == await held_rooms(store, "default") == {WEB.key: room}
     assert await held_rooms(store, "other") == {}
-    text = describe_pod(found, None, "wharfinger", datetime(2026, 3, 1, 12, 1, tzinfo=UTC), room=room)
+    text = await describe_pod(store, found, "wharfinger", now)
     assert f"Calls plugins:    {SENTENCE} on elm-1 since 2026-03-01T12:00:00Z (60s ago)" in text.splitlines()
-    assert "Calls plugins" not in describe_pod(found, None, "wharfinger", datetime.now(UTC))
     assert await held_room(store, replace(found.pod, create_revision=1)) is None
 
 

@@ -10,6 +10,7 @@ from wharfinger.cli.objects.tables import age, created
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, plain
 from wharfinger.errors import InvalidObject, NotFound
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Kind
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
 from wharfinger.objects.model.node import CPU, MEMORY, Node
@@ -47,17 +48,7 @@ async def describe_stored_pod(connection: ConnectionOptions, _kind: Kind, name: 
         except NotFound as error:
             told = f"{error}; of one that is gone, `wharfinger explain pod {key}` tells whether it was preempted"
             raise NotFound(told) from error
-        pod = found.pod
-        held = await held_member(store, pod) if pod is not None else ""
-        lost = pod is not None and await is_lost(store, pod)
-        reasons = await unserved(store, [pod] if pod is not None and pod.pending else [])
-        why = next((reason.sentence for reason in reasons.values()), "")
-        record, now = await record_of(store, found), datetime.now(UTC)
-        binder = await bound_by(store, found.kv, pod) if pod is not None else ""
-        room = await held_room(store, pod) if pod is not None else None
-        return describe_pod(
-            found, record, connection.cluster, now, held=held, unserved=why, lost=lost, binder=binder, room=room
-        )
+        return await describe_pod(store, found, connection.cluster, datetime.now(UTC))
 
 
 async def describe_stored_node(connection: ConnectionOptions, kind: Kind, name: str, _namespace: str) -> str:
@@ -85,27 +76,13 @@ async def describe_stored_class(connection: ConnectionOptions, kind: Kind, name:
         return describe_class(found, named, await priority_classes(store), datetime.now(UTC))
 
 
-def describe_pod(
-    found: Stored,
-    record: AttemptRecord | None,
-    cluster: str,
-    now: datetime,
-    *,
-    held: str = "",
-    unserved: str = "",
-    lost: bool = False,
-    binder: str = "",
-    room: HeldPlace | None = None,
-) -> str:
-    """The text about a pod.
-
-    `held`: why its gang holds it back; `unserved`: why no instance takes it; `lost`: whether its node does not exist;
-    `binder`: which attempt bound it; `room`: what is held for it while plugins are called.
-    Raises `InvalidObject` for a pod that cannot be read.
-    """
+async def describe_pod(store: Store, found: Stored, cluster: str, now: datetime) -> str:
+    """The text about a pod, with what other keys say of it. Raises `InvalidObject` for a pod that cannot be read."""
     pod = found.pod
     if pod is None:
         raise InvalidObject(f"pod {found.namespace}/{found.name} cannot be read: {found.invalid}")
+    record, binder = await record_of(store, found), await bound_by(store, found.kv, pod)
+    reasons = await unserved(store, [pod] if pod.pending else [])
     lines = [
         *_fields(
             ("Name", pod.name),
@@ -115,15 +92,15 @@ def describe_pod(
             ("Status", rows.pod_status(pod)),
             ("Disruption", _disruption(found)),
             ("Node", pod.node_name or "<none>"),
-            ("Lost", f"node {pod.node_name} does not exist" if lost else ""),
+            ("Lost", f"node {pod.node_name} does not exist" if await is_lost(store, pod) else ""),
             ("Nominated node", pod.nominated_node_name),
-            ("Calls plugins", _calls(room, now)),
+            ("Calls plugins", _calls(await held_room(store, pod), now)),
             ("Scheduler", pod.scheduler_name),
-            ("Not served", unserved),
+            ("Not served", next((reason.sentence for reason in reasons.values()), "")),
             ("Priority", str(pod.priority)),
             ("Priority class", pod.class_terms.name if pod.class_terms is not None else _class_name(found)),
             ("Group", pod.group),
-            ("Held back", missing(pod) or held),
+            ("Held back", missing(pod) or await held_member(store, pod)),
         ),
         *_block("Labels", [f"{key}={value}" for key, value in pod.labels.items()]),
         *_block("Requests", [_amount(name, amount) for name, amount in pod.requests.items()]),
