@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wharfinger.client.wharfinger import Wharfinger
-    from wharfinger.fleet.reading.fleet_goals import Goal, Verdict
+    from wharfinger.fleet.reading.fleet_goals import Goal
     from wharfinger.fleet.reading.fleet_plans import FleetPlan
     from wharfinger.fleet.reading.fleet_status import FleetStatus
     from wharfinger.fleet.reading.fleets import FleetChange, Fleets
@@ -51,7 +51,7 @@ _MODULES = {
     "PlacementExplanation": "wharfinger.placement.reading.placements",
     "Placements": "wharfinger.placement.reading.placements",
     "Signalled": "wharfinger.scheduling.reading.signals",
-    "Verdict": "wharfinger.fleet.reading.fleet_goals",
+    "Verdict": "wharfinger.process.waiting",
     "Wharfinger": "wharfinger.client.wharfinger",
     "outcome_of": "wharfinger.scheduling.effects.starts",
     "start_attempt": "wharfinger.scheduling.effects.starts",

@@ -10,9 +10,10 @@ import pytest
 
 from tests.fleet.fleet_records import OBJECT_REVISION, Records, ago, status
 from wharfinger.fleet.model.rollout import Condition
-from wharfinger.fleet.reading.fleet_goals import Goal, Verdict, judge
+from wharfinger.fleet.reading.fleet_goals import Goal, judge
 from wharfinger.fleet.reading.fleet_summary import outdated, updated
 from wharfinger.fleet.state.fleet_reading import estate_of
+from wharfinger.process.waiting import Verdict
 
 V1, V2 = {"version": "v1"}, {"version": "v2"}
 

@@ -45,7 +45,7 @@ def scene(outside: Shell, monkeypatch: pytest.MonkeyPatch) -> DeliveredScene:
         yield scene.store.client()
 
     monkeypatch.setattr("wharfinger.cli.connect.open_store", opened)
-    monkeypatch.setattr("wharfinger.placement.reading.placement_goals.APART", 0.0)
+    monkeypatch.setattr("wharfinger.process.waiting.APART", 0.0)
     return scene
 
 

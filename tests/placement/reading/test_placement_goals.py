@@ -14,8 +14,8 @@ from wharfinger.errors import NotFound, UsageError
 from wharfinger.etcd import keys
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-from wharfinger.placement.reading.placement_goals import PlacementGoal, PlacementVerdict, follow, look
-from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.placement.reading.placement_goals import PlacementGoal, look
+from wharfinger.process.waiting import Verdict
 
 SETTLED, AVAILABLE, GONE = PlacementGoal.SETTLED, PlacementGoal.AVAILABLE, PlacementGoal.GONE
 
@@ -166,7 +166,7 @@ async def test_a_wait_ends_with_the_change_that_reaches_the_goal(
     scene: DeliveredScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not when everything is read again in any case."""
-    monkeypatch.setattr("wharfinger.placement.reading.placement_goals.READ_AGAIN", 3600.0)
+    monkeypatch.setattr("wharfinger.process.waiting.READ_AGAIN", 3600.0)
     await scene.deliver("b", counter=6, since=6, result=None)
     waiting = asyncio.create_task(PlacementDeliveries(scene.store).wait("web", timeout=3600))
     await asyncio.sleep(0.05)
@@ -199,7 +199,7 @@ async def test_a_wait_says_each_change_of_what_it_waits_for(scene: DeliveredScen
 async def test_a_wait_that_is_over_says_what_it_waits_for(scene: DeliveredScene) -> None:
     await scene.deliver("b", result={"failed": True, "reason": "no"})
     found = await PlacementDeliveries(scene.store).wait("web", "available", timeout=0.05)
-    assert found == PlacementVerdict("waiting", "b: failed: no")
+    assert found == Verdict("waiting", "b: failed: no")
 
 
 async def test_a_wait_goes_on_while_etcd_does_not_answer(scene: DeliveredScene) -> None:
@@ -208,33 +208,7 @@ async def test_a_wait_goes_on_while_etcd_does_not_answer(scene: DeliveredScene) 
     assert (await PlacementDeliveries(client).wait("web", timeout=30)).reached
     client.fail_reads(1000)
     found = await PlacementDeliveries(client).wait("web", timeout=0.05)
-    assert found == PlacementVerdict("waiting", "no answer from the store")
-
-
-async def test_what_etcd_forgets_meanwhile_is_read_again(scene: DeliveredScene) -> None:
-    looked = 0
-
-    async def compacted() -> PlacementVerdict:
-        nonlocal looked
-        looked += 1
-        if looked == 1:
-            scene.store.compact(await scene.store.put("/x", b""))
-            await scene.store.get("/x", revision=2)
-        return PlacementVerdict("reached", "it is")
-
-    assert (await follow(scene.store, ["/x"], compacted, 30, apart=0.0)).reached
-    assert looked == 2
-
-
-async def test_a_look_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wharfinger.placement.reading.placement_goals.LAST_LOOK", 0.01)
-
-    async def never() -> PlacementVerdict:
-        await asyncio.sleep(3600)
-        raise AssertionError
-
-    found = await follow(MemoryStore(), ["/x"], never, 0.0)
-    assert found == PlacementVerdict("waiting", "etcd has not answered")
+    assert found == Verdict("waiting", "no answer from the store")
 
 
 async def test_an_unknown_goal_is_refused(scene: DeliveredScene) -> None:

@@ -17,10 +17,11 @@ from wharfinger.cli.objects.tables import age
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.key_watch import watching
 from wharfinger.fleet.cli import output as printed
 from wharfinger.fleet.reading.fleet_status import FleetStatus, look, status_of
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
-from wharfinger.fleet.state.fleet_reading import changes, existing, read
+from wharfinger.fleet.state.fleet_reading import existing, read, watched
 
 if TYPE_CHECKING:
     from wharfinger.etcd.store import Store
@@ -102,7 +103,7 @@ async def follow(connection: ConnectionOptions, tenant: str) -> None:
         estate = await read(store, tenant)
         existing(estate, tenant)
         screen = _Screen(tenant, estate)
-        async with changes(store, tenant, estate.read_at) as seen:
+        async with watching(store, watched(tenant), after=estate.read_at) as seen:
             with screen:
                 while True:
                     waited = 0.0

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.cli.output import plain
-from wharfinger.errors import Unavailable
+from wharfinger.cli.waiting import say_waiting, tell_verdict
 from wharfinger.fleet.cli.fleets import FleetArgument
 from wharfinger.fleet.reading.fleet_goals import Goal
 
 if TYPE_CHECKING:
     from wharfinger.etcd.store import Store
-    from wharfinger.fleet.reading.fleet_goals import Verdict
 
-FAILED = 1
 TIMED_OUT = 3
 
 
@@ -55,15 +50,16 @@ async def wait(
 
 async def wait_for(connection: ConnectionOptions, fleet: str, goal: Goal, timeout: str) -> None:
     """Wait, and print the outcome; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
-    verdict = await _wait(connection, fleet, goal, seconds_of(timeout))
-    if verdict.kind == "reached":
-        typer.echo(plain(f"fleet {fleet} is {goal.value}: {verdict.why}"))
-        return
-    if verdict.kind == "failed":
-        typer.echo(plain(f"error: fleet {fleet} will not be {goal.value}: {verdict.why}"), err=True)
-        raise typer.Exit(FAILED)
-    typer.echo(plain(f"error: fleet {fleet} is not {goal.value} after {_with_unit(timeout)}: {verdict.why}"), err=True)
-    raise typer.Exit(TIMED_OUT)
+    from wharfinger.cli.connect import FIRST_ANSWER, open_store
+    from wharfinger.fleet.reading import fleet_goals
+    from wharfinger.fleet.reading.fleet_templates import Names, known_plugins
+
+    def opening(within: float) -> AbstractAsyncContextManager[Store]:
+        return open_store(connection, within=min(within, FIRST_ANSWER))
+
+    name, seconds = Names(known_plugins()), seconds_of(timeout)
+    verdict = await fleet_goals.wait(opening, fleet, goal, seconds, name=name, say=say_waiting)
+    tell_verdict(f"fleet {fleet}", goal, verdict, _with_unit(timeout), late=TIMED_OUT)
 
 
 def seconds_of(timeout: str) -> float:
@@ -76,43 +72,3 @@ def seconds_of(timeout: str) -> float:
 def _with_unit(timeout: str) -> str:
     """A bare number is one of seconds."""
     return f"{timeout}s" if timeout.isdecimal() else timeout
-
-
-async def _wait(connection: ConnectionOptions, tenant: str, goal: Goal, seconds: float) -> Verdict:
-    from wharfinger.fleet.reading.fleet_goals import Verdict
-    from wharfinger.fleet.reading.fleets import Fleets
-
-    deadline = time.monotonic() + seconds
-    async with AsyncExitStack() as opened:
-        try:
-            store = await _reached(opened, connection, deadline)
-        except Unavailable as error:
-            return Verdict("waiting", str(error))
-        left = max(deadline - time.monotonic(), 0.0)
-        return await Fleets(store).wait(tenant, goal, timeout=left, say=_say)
-
-
-async def _reached(opened: AsyncExitStack, connection: ConnectionOptions, deadline: float) -> Store:
-    """The store, as soon as etcd answers; why it does not is said once.
-
-    Raises `Unavailable` when it has not until the deadline.
-    """
-    from wharfinger.cli.connect import FIRST_ANSWER, open_store
-    from wharfinger.fleet.reading.fleet_goals import LAST_LOOK, TRY_AGAIN
-
-    said = False
-    while True:
-        within = min(max(deadline - time.monotonic(), LAST_LOOK), FIRST_ANSWER)
-        try:
-            return await opened.enter_async_context(open_store(connection, within=within))
-        except Unavailable as error:
-            if (left := deadline - time.monotonic()) <= 0:
-                raise
-            if not said:
-                said = True
-                _say(str(error))
-            await asyncio.sleep(min(left, TRY_AGAIN))
-
-
-def _say(what: str) -> None:
-    typer.echo(plain(f"waits: {what}"), err=True)

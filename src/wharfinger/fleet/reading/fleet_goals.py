@@ -1,25 +1,21 @@
 """What scripts wait for: pure verdicts on the state of a fleet, and the wait for one.
 
 Only the fleet's actor knows `complete` and `paused`, so a status counts only if it has observed the object's present
-generation. `ready` and `deleted` come from the records themselves. `wait` reads the fleet again after each change that
-a watch reports, and goes on waiting while etcd does not answer.
+generation. `ready` and `deleted` come from the records themselves.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
-from wharfinger.errors import Unavailable
 from wharfinger.etcd.store import Store
 from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.fleet.reading.fleet_summary import ready_count, updated
-from wharfinger.fleet.state.fleet_pictures import Estate, Picture
-from wharfinger.fleet.state.fleet_reading import changes, existing, read
+from wharfinger.fleet.state.fleet_pictures import Picture
+from wharfinger.fleet.state.fleet_reading import existing, read, watched
+from wharfinger.process.waiting import Opening, Verdict, wait_until
 
 
 class Goal(StrEnum):
@@ -33,14 +29,6 @@ class Goal(StrEnum):
 
 Namer = Callable[[Mapping[str, Any]], str]
 """From a template as written to a name that equal ones share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether it is so, with a sentence."""
-
-    kind: Literal["reached", "failed", "waiting"]
-    why: str
 
 
 def judge(picture: Picture, goal: Goal, name: Namer) -> Verdict:
@@ -129,55 +117,20 @@ def _progress(picture: Picture, status: RolloutStatus) -> str:
     return status.phase or f"{ready_count(picture)} of {picture.replicas} ready, {updated(picture)} updated"
 
 
-READ_AGAIN = 10.0
-"""Seconds after which all is read again though no change was seen."""
-TRY_AGAIN = 1.0
-"""Seconds between two tries to reach etcd at all."""
-LAST_LOOK = 1.0
-"""Seconds that a look may take though the time is over."""
-
-
 async def wait(
-    store: Store, tenant: str, goal: Goal, timeout: float, *, name: Namer, say: Callable[[str], None]
+    opening: Opening, tenant: str, goal: Goal, timeout: float, *, name: Namer, say: Callable[[str], None]
 ) -> Verdict:
-    """Wait until the goal is reached, cannot be reached any more, or the time (seconds) is over.
+    """Wait until the goal is reached, cannot be reached any more, or the time (seconds) is over, as `wait_until` does.
 
-    `say` gets what is waited for, once for each new sentence. A verdict of the kind `waiting` means that the time is
-    over. Raises `NotFound` when there is no such fleet, except for the goal `deleted`.
+    Raises `NotFound` when there is no such fleet, except for the goal `deleted`.
     """
-    deadline = time.monotonic() + timeout
-    try:
-        estate = await _first_look(store, tenant, deadline, say)
-    except Unavailable as error:
-        return Verdict("waiting", str(error))
-    if goal is not Goal.DELETED:
-        existing(estate, tenant)
-    said = ""
-    async with changes(store, tenant, estate.read_at) as seen:
-        verdict = judge(estate.fleet(tenant), goal, name)
-        while verdict.kind == "waiting" and (left := deadline - time.monotonic()) > 0:
-            if verdict.why != said:
-                said = verdict.why
-                say(said)
-            await seen.changed(min(left, READ_AGAIN))
-            try:
-                async with asyncio.timeout(max(deadline - time.monotonic(), LAST_LOOK)):
-                    verdict = judge((await read(store, tenant)).fleet(tenant), goal, name)
-            except (Unavailable, TimeoutError):
-                verdict = Verdict("waiting", "etcd does not answer")
-        return verdict
+    found = goal is Goal.DELETED
 
+    async def look(store: Store) -> Verdict:
+        nonlocal found
+        estate = await read(store, tenant)
+        picture = estate.fleet(tenant) if found else existing(estate, tenant)
+        found = True
+        return judge(picture, goal, name)
 
-async def _first_look(store: Store, tenant: str, deadline: float, say: Callable[[str], None]) -> Estate:
-    """All that etcd has of the fleet, as soon as it answers. Raises `Unavailable` when it has not by the deadline."""
-    said = False
-    while True:
-        try:
-            return await read(store, tenant)
-        except Unavailable as error:
-            if (left := deadline - time.monotonic()) <= 0:
-                raise
-            if not said:
-                said = True
-                say(str(error))
-            await asyncio.sleep(min(left, TRY_AGAIN))
+    return await wait_until(opening, watched(tenant), look, timeout, say=say)

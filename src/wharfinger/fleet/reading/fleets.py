@@ -19,7 +19,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.fleet.reading import fleet_changes as changes
 from wharfinger.fleet.reading import fleet_manifests as manifests
 from wharfinger.fleet.reading.fleet_changes import Changed, Edit
-from wharfinger.fleet.reading.fleet_goals import Goal, Verdict, wait
+from wharfinger.fleet.reading.fleet_goals import Goal, wait
 from wharfinger.fleet.reading.fleet_manifests import WantedFleet
 from wharfinger.fleet.reading.fleet_plans import FleetPlan, plan
 from wharfinger.fleet.reading.fleet_status import FleetStatus, look
@@ -28,6 +28,7 @@ from wharfinger.fleet.state.fleet_reading import existing, read
 from wharfinger.framework.catalog import Catalog
 from wharfinger.process.committing import Author, author
 from wharfinger.process.names import check_tenant
+from wharfinger.process.waiting import Verdict, opened
 from wharfinger.settings import EtcdSettings
 
 
@@ -44,10 +45,6 @@ class FleetChange:
     """Of the fleet's object as it is now; 0 = it was deleted."""
     revision: int = 0
     """Of `undo`: number of the template that the fleet goes back to."""
-
-
-def _nothing(_: str) -> None:
-    """Say nothing."""
 
 
 class Fleets:
@@ -172,7 +169,7 @@ class Fleets:
         goal: Goal | str = Goal.COMPLETE,
         *,
         timeout: float,
-        say: Callable[[str], None] = _nothing,
+        say: Callable[[str], None] = lambda _: None,
     ) -> Verdict:
         """Wait until a fleet is as it should be, at most `timeout` seconds.
 
@@ -183,7 +180,7 @@ class Fleets:
         if goal not in set(Goal):
             raise UsageError(f"{goal!r} is no goal; known are {', '.join(Goal)}")
         name = Names(self._catalog)
-        return await wait(self._store, tenant, Goal(goal), timeout, name=name, say=say)
+        return await wait(opened(self._store), tenant, Goal(goal), timeout, name=name, say=say)
 
     # --- parts --------------------------------------------------------------------------------
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
+from wharfinger.cli.waiting import say_waiting, tell_verdict
 from wharfinger.errors import UsageError
 from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument
 from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
-
-if TYPE_CHECKING:
-    from wharfinger.placement.reading.placement_goals import PlacementVerdict
 
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", min=0, max=86_400, help="How long at most.", metavar="SECONDS")
@@ -50,23 +48,7 @@ async def wait(
     reference = reference_of(placement, namespace)
     async with connection.store() as store:
         verdict = await PlacementDeliveries(store).wait(reference, goal, timeout=timeout, say=say_waiting)
-    tell_verdict(reference, goal, verdict, timeout)
-
-
-def say_waiting(what: str) -> None:
-    """Print to standard error what is waited for."""
-    typer.echo(plain(f"waits: {what}"), err=True)
-
-
-def tell_verdict(reference: str, goal: PlacementGoal, verdict: PlacementVerdict, seconds: float) -> None:
-    """Print how a wait ended; raises `typer.Exit` unless the goal is reached."""
-    if verdict.reached:
-        typer.echo(plain(f"{reference} is {goal}: {verdict.why}"))
-        return
-    when = "will not be" if verdict.kind == "failed" else "is not"
-    after = "" if verdict.kind == "failed" else f" after {seconds:g} s"
-    typer.echo(plain(f"error: {reference} {when} {goal}{after}: {verdict.why}"), err=True)
-    raise typer.Exit(1)
+    tell_verdict(reference, goal, verdict, f"{timeout:g} s")
 
 
 @configured
@@ -168,4 +150,4 @@ async def delete(
         if not wait:
             return
         verdict = await placements.wait(reference, PlacementGoal.GONE, timeout=timeout, say=say_waiting)
-    tell_verdict(reference, PlacementGoal.GONE, verdict, timeout)
+    tell_verdict(reference, PlacementGoal.GONE, verdict, f"{timeout:g} s")

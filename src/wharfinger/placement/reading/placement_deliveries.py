@@ -28,9 +28,10 @@ from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.reading import placement_delivery, placement_goals
 from wharfinger.placement.reading.observe_placements import read_one, reference_of
 from wharfinger.placement.reading.placement_delivery import PlacementDelivery, delivery_of
-from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal, PlacementVerdict
+from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
 from wharfinger.placement.spec.placement import check_placement_object
 from wharfinger.process.committing import TRIES, author, commit, readable, same
+from wharfinger.process.waiting import Verdict, opened, wait_until
 
 LONGEST_REASON = 200
 """Characters."""
@@ -121,7 +122,7 @@ class PlacementDeliveries:
         *,
         timeout: float = PATIENCE,
         say: Callable[[str], None] = lambda _: None,
-    ) -> PlacementVerdict:
+    ) -> Verdict:
         """Wait until a placement is as it should be, at most `timeout` seconds; follows etcd.
 
         `say` gets what is waited for, once for each new sentence.
@@ -133,10 +134,10 @@ class PlacementDeliveries:
         if goal not in set(PlacementGoal):
             raise UsageError(f"{goal!r} is no goal; known are {', '.join(PlacementGoal)}")
         wanted = PlacementGoal(goal)
-        return await placement_goals.follow(
-            self._store,
+        return await wait_until(
+            opened(self._store),
             placement_goals.watched(reference),
-            lambda: placement_goals.look(self._store, reference, wanted),
+            lambda store: placement_goals.look(store, reference, wanted),
             timeout,
             say=say,
         )
@@ -231,15 +232,15 @@ class PlacementDeliveries:
         ended: list[EvictionRecord] = []
         key = placement_keys.evicted(requested.name)
 
-        async def look() -> PlacementVerdict:
-            kv = (await self._store.get(key)).kv
+        async def look(store: Store) -> Verdict:
+            kv = (await store.get(key)).kv
             record = EvictionRecord.model_validate_json(kv.value) if kv is not None else None
             if record is None or record.identity not in (0, requested.identity):
-                return PlacementVerdict("waiting", "it has not ended")
+                return Verdict("waiting", "it has not ended")
             ended.append(record)
-            return PlacementVerdict("reached", record.message)
+            return Verdict("reached", record.message)
 
-        await placement_goals.follow(self._store, [key], look, timeout)
+        await wait_until(opened(self._store), [key], look, timeout)
         return replace(requested, outcome=ended[-1] if ended else None)
 
     async def _put_eviction(self, name: str, spec: Mapping[str, str]) -> int:

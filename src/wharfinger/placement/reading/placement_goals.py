@@ -1,21 +1,11 @@
-"""What scripts wait for: pure verdicts on how a placement is delivered, and the wait for one.
-
-`follow` reads everything again after each change that a watch of etcd reports, and goes on while etcd does not answer.
-Temporal is never asked.
-"""
+"""What scripts wait for: pure verdicts on how a placement is delivered. Temporal is never asked."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Literal
 
-from wharfinger.errors import Compacted, NotFound, Unavailable
-from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.errors import NotFound
 from wharfinger.etcd.store import Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.effects.selected import read_selected
@@ -30,17 +20,12 @@ from wharfinger.placement.reading.placement_delivery import (
 )
 from wharfinger.placement.reading.placement_plans import supposed_of
 from wharfinger.process.committing import readable
+from wharfinger.process.waiting import Verdict
 
 PATIENCE = 300.0
 """Seconds of a wait, where nothing else is asked for."""
 NAMED = 3
 """Members that a sentence names."""
-READ_AGAIN = 10.0
-"""Seconds after which everything is read again though no change was seen."""
-APART = 0.5
-"""Seconds between two readings, at least."""
-LAST_LOOK = 2.0
-"""Seconds that a reading may take though the time is over."""
 
 
 class PlacementGoal(StrEnum):
@@ -54,21 +39,7 @@ class PlacementGoal(StrEnum):
     """Nothing is left of the placement."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementVerdict:
-    """Whether a goal is reached, with a sentence."""
-
-    kind: Literal["reached", "failed", "waiting"]
-    """`failed`: it cannot be reached any more."""
-    why: str
-
-    @property
-    def reached(self) -> bool:
-        """Whether it is."""
-        return self.kind == "reached"
-
-
-def judge(reading: DeliveryReading, goal: PlacementGoal) -> PlacementVerdict:
+def judge(reading: DeliveryReading, goal: PlacementGoal) -> Verdict:
     """Whether the goal is reached, cannot be reached any more, or is to be waited for. Pure.
 
     That the selected objects are those of the newest snapshot is not looked at. Raises `NotFound` when there is no such
@@ -81,7 +52,7 @@ def judge(reading: DeliveryReading, goal: PlacementGoal) -> PlacementVerdict:
     if seen is None and record is None:
         raise NotFound(f"there is no placement {reference}")
     if seen is None or seen.placement.deleting:
-        return PlacementVerdict("failed", "it is being deleted")
+        return Verdict("failed", "it is being deleted")
     if seen.unreadable:
         return _waiting(reading, f"it cannot be read: {seen.unreadable}")
     if record is None:
@@ -100,12 +71,12 @@ def judge(reading: DeliveryReading, goal: PlacementGoal) -> PlacementVerdict:
     return _available(delivery) if goal is PlacementGoal.AVAILABLE else _settled(delivery)
 
 
-def _gone(reading: DeliveryReading) -> PlacementVerdict:
+def _gone(reading: DeliveryReading) -> Verdict:
     seen, record = reading.view.placements.get(reading.reference), reading.record
     if seen is None and record is None and not reading.works:
-        return PlacementVerdict("reached", "nothing is left of it")
+        return Verdict("reached", "nothing is left of it")
     if seen is not None and not seen.placement.deleting:
-        return PlacementVerdict("waiting", "its deletion was not requested")
+        return Verdict("waiting", "its deletion was not requested")
     if not reading.works:
         held = seen is not None and seen.held
         return _waiting(reading, "a finalizer holds it" if held else "its keys are not removed yet")
@@ -115,7 +86,7 @@ def _gone(reading: DeliveryReading) -> PlacementVerdict:
     )
 
 
-def _available(delivery: PlacementDelivery) -> PlacementVerdict:
+def _available(delivery: PlacementDelivery) -> Verdict:
     chosen = [one for one in delivery.members if one.chosen]
     condition = delivery.record.decision.condition
     open_ = [one for one in chosen if one.state is not DeliveryState.AVAILABLE]
@@ -123,12 +94,12 @@ def _available(delivery: PlacementDelivery) -> PlacementVerdict:
         return _waiting(delivery.reading, _members(open_))
     if not condition.status or not chosen:
         return _waiting(delivery.reading, condition.message if not condition.status else "no member cluster is chosen")
-    return PlacementVerdict("reached", _reached(delivery, "available"))
+    return Verdict("reached", _reached(delivery, "available"))
 
 
-def _settled(delivery: PlacementDelivery) -> PlacementVerdict:
+def _settled(delivery: PlacementDelivery) -> Verdict:
     if delivery.settled:
-        return PlacementVerdict("reached", f"{_reached(delivery, 'settled')}{_missing(delivery)}")
+        return Verdict("reached", f"{_reached(delivery, 'settled')}{_missing(delivery)}")
     open_ = [one for one in delivery.members if not one.done]
     steps = ", ".join(f"{one.kind} {one.member}" for one in delivery.rollout.steps.steps[:NAMED])
     why = _members(open_) if open_ else delivery.rollout.trouble or f"the hub has steps left: {steps}"
@@ -155,9 +126,9 @@ def _reached(delivery: PlacementDelivery, word: str) -> str:
     return f"snapshot {delivery.rollout.snapshot} is {word}{on}" if delivery.rollout.snapshot else f"it is {word}{on}"
 
 
-def _waiting(reading: DeliveryReading, why: str) -> PlacementVerdict:
+def _waiting(reading: DeliveryReading, why: str) -> Verdict:
     """Not yet; and that no hub is there to do anything about it."""
-    return PlacementVerdict("waiting", why if reading.view.hubs else f"{why}; no hub runs (`wharfinger hub`)")
+    return Verdict("waiting", why if reading.view.hubs else f"{why}; no hub runs (`wharfinger hub`)")
 
 
 def _members(open_: Sequence[DeliveredMember]) -> str:
@@ -170,7 +141,7 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMED])}{more}"
 
 
-async def look(store: Store, reference: str, goal: PlacementGoal) -> PlacementVerdict:
+async def look(store: Store, reference: str, goal: PlacementGoal) -> Verdict:
     """Whether the goal is reached now, by the objects that are selected now. Raises as `judge` does."""
     reading = await placement_delivery.read(store, reference)
     verdict = judge(reading, goal)
@@ -196,51 +167,6 @@ async def look(store: Store, reference: str, goal: PlacementGoal) -> PlacementVe
     return verdict
 
 
-def watching_placement(store: Store, reference: str) -> AbstractAsyncContextManager[KeyWatch]:
-    """Watch, inside the block, all that the status of a placement depends on. Raises the store's errors."""
-    return watching(store, watched(reference))
-
-
 def watched(reference: str) -> list[str]:
     """The keys that a wait for a placement follows, and what those end with `/` that stand for all below them."""
     return [placement_keys.placement(reference), *records_of(reference), placement_keys.member.prefix]
-
-
-async def follow(
-    store: Store,
-    wanted: Sequence[str],
-    look: Callable[[], Awaitable[PlacementVerdict]],
-    seconds: float,
-    *,
-    apart: float = APART,
-    say: Callable[[str], None] = lambda _: None,
-) -> PlacementVerdict:
-    """Look until it is reached, cannot be reached any more, or the time is over: then the verdict is `waiting`.
-
-    `wanted`: the keys whose changes let it look again. `say` gets what is waited for, once for each new sentence. It
-    looks at least once. Raises what `look` raises, but for
-    `Unavailable` and `Compacted`.
-    """
-    deadline = time.monotonic() + seconds
-    verdict = PlacementVerdict("waiting", "etcd has not answered")
-    said = ""
-    while True:
-        try:
-            async with watching(store, wanted) as seen:
-                while True:
-                    async with asyncio.timeout(max(deadline - time.monotonic(), LAST_LOOK)):
-                        verdict = await look()
-                    left = deadline - time.monotonic()
-                    if verdict.kind != "waiting" or left <= 0:
-                        return verdict
-                    if verdict.why != said:
-                        said = verdict.why
-                        say(said)
-                    await seen.changed(min(left, READ_AGAIN))
-                    await asyncio.sleep(max(0.0, min(apart, deadline - time.monotonic())))
-        except (Unavailable, Compacted, TimeoutError) as error:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                why = str(error) or "etcd has not answered"
-                return PlacementVerdict("waiting", why if verdict.why == "etcd has not answered" else verdict.why)
-            await asyncio.sleep(min(left, apart))
