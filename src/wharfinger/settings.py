@@ -136,6 +136,11 @@ class LeaseSettings:
     temporal_unreachable: float = 10.0
     """Seconds without an answer from Temporal after which the worker withdraws."""
 
+    @property
+    def stall(self) -> float:
+        """Seconds without a tick of the event loop after which the lease is no longer renewed."""
+        return self.loop_stall * self.ttl
+
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:

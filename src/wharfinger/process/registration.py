@@ -21,6 +21,7 @@ from wharfinger.errors import LeaseLost, StoreError, UsageError
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
 from wharfinger.pressure import delays
 from wharfinger.process.records import Record
+from wharfinger.process.running import SignsOfLife
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,6 @@ SLACK = 5.0
 """Seconds beyond the lease's time that a name may still be taken by an agent that is gone."""
 LOOK_EVERY = 2.0
 """Seconds between two looks at whether the record is still there."""
-TICK = 0.5
-"""Seconds between the event loop's signs of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class Registration:
         self._lease: Lease | None = None
         self._written = 0
         """Mod revision of the record, where this wrote it."""
-        self._ticked = clock()
+        self._signs = SignsOfLife(clock, settings.stall)
         self._taken: float | None = None
         """Since when another process has the name."""
         self.registered = False
@@ -109,7 +108,7 @@ class Registration:
 
     async def run(self) -> None:
         """Keep the record until cancelled. Raises `UsageError` when another process came for the name, and stays."""
-        ticking = asyncio.create_task(self._tick())
+        ticking = asyncio.create_task(self._signs.run())
         try:
             while True:
                 self._refuse_in_time(await self._try())
@@ -150,7 +149,7 @@ class Registration:
 
     async def _try(self) -> KeyValue | None:
         """Write the record if it is not there; another process's record where that has the name."""
-        self._ticked = self._clock()
+        self._signs.give()
         try:
             return await self._write(await self._own_lease())
         except LeaseLost:
@@ -169,7 +168,7 @@ class Registration:
             if self._shared is not None:
                 self._lease = await self._shared.lease()
             else:
-                self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
+                self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._signs.alive)
         return self._lease
 
     async def _write(self, lease: Lease) -> KeyValue | None:
@@ -196,15 +195,6 @@ class Registration:
 
     def _is_ours(self, kv: KeyValue) -> bool:
         return kv.value == self._value
-
-    async def _tick(self) -> None:
-        while True:
-            self._ticked = self._clock()
-            await asyncio.sleep(TICK)
-
-    def _alive(self) -> bool:
-        """Asked on the lease's thread."""
-        return self._clock() - self._ticked < max(2 * TICK, self._settings.loop_stall * self._settings.ttl)
 
 
 def _who(kv: KeyValue) -> str:

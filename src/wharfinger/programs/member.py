@@ -62,7 +62,7 @@ class MemberAgents:
         etcd was restored from a backup.
         """
         self._take(members_in(self._settings.members_dir))
-        following = asyncio.create_task(self._follow(), name="works")
+        following = asyncio.create_task(first_to_end(self._works.run(), self._presence.run()), name="works")
         stopped = asyncio.create_task(stop.wait(), name="stopped")
         try:
             while not stop.is_set():
@@ -79,10 +79,6 @@ class MemberAgents:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _follow(self) -> None:
-        """What all agents share. Raises `RevisionWentBack`."""
-        await first_to_end(self._works.run(), self._presence.run())
 
     def _start(self, connection: MemberConnection) -> None:
         agent = MemberReporter(

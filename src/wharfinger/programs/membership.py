@@ -28,6 +28,7 @@ from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
 from wharfinger.fleet.model.fleet import InstanceState
 from wharfinger.pressure import delays
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.process.running import SignsOfLife
 from wharfinger.programs.grants import OwnGrant
 from wharfinger.settings import LeaseSettings, WorkerSettings
 
@@ -38,8 +39,6 @@ T = TypeVar("T")
 SHARDED = "sharded"
 SOON = 1.0
 """Seconds within which servers usually answer: a shorter wait is not logged."""
-TICK = 0.5
-"""Seconds between the event loop's signs of life, at most: ten of them fit into the time it may stall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,6 @@ class Membership:
         self._store = store
         self._place = place
         self._settings = settings
-        self._stall = settings.loop_stall * settings.ttl
-        self._clock = clock
         self._rng = rng
         self._changed = changed
         self._lease: Lease | None = None
@@ -118,7 +115,7 @@ class Membership:
         self._told: ConfigStatusRecord | None = None
         """What etcd was told of the configuration."""
         self._news = asyncio.Event()
-        self._ticked = clock()
+        self._signs = SignsOfLife(clock, settings.stall)
         self._leaving = False
 
     @property
@@ -158,7 +155,7 @@ class Membership:
     async def run(self) -> None:
         """Register, and register again whenever the lease is lost, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._tick())
+            group.create_task(self._signs.run())
             group.create_task(self._hold())
 
     async def leave(self) -> None:
@@ -167,15 +164,6 @@ class Membership:
         lease, self._lease = self._lease, None
         if lease is not None:
             await lease.revoke()
-
-    async def _tick(self) -> None:
-        while True:
-            self._ticked = self._clock()
-            await asyncio.sleep(min(TICK, self._stall / 10))
-
-    def _alive(self) -> bool:
-        """Asked on the lease's thread."""
-        return self._clock() - self._ticked < self._stall
 
     async def _hold(self) -> None:
         while not self._leaving:
@@ -190,7 +178,7 @@ class Membership:
     async def _acquire(self) -> None:
         for delay in delays(0.2, 5.0, self._rng):
             try:
-                lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
+                lease = await self._store.grant_lease(self._settings.ttl, alive=self._signs.alive)
             except StoreError as error:
                 log.debug("lease_not_granted effect=retried error=%r", str(error))
                 await asyncio.sleep(delay)

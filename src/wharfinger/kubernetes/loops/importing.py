@@ -41,7 +41,7 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.pressure import delays
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.running import first_to_end
+from wharfinger.process.running import SignsOfLife, first_to_end
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, Promise
@@ -58,8 +58,6 @@ LOOK_EVERY = 5.0
 SILENT_AFTER = 60.0
 """Seconds without anything, not even a bookmark, after which a watch that ends is followed by a list: the API hangs
 where it is asked for a revision that it has not reached, because it was restored."""
-TICK = 0.5
-"""Seconds between two signs of the event loop to its own lease."""
 HUNG_AFTER = 5.0
 """Seconds without one after which the lease is not renewed: an importer that hangs is replaced as one that died."""
 LEAVE_WITHIN = 5.0
@@ -103,21 +101,21 @@ class Importing:
         self._whole = whole
         self._promised = promised
         self._pause = pause
-        self._ticked = process.clock()
+        self._signs = SignsOfLife(process.clock, HUNG_AFTER, pause=pause)
         self.kinds: dict[str, KindProgress] = {}
         """By name (`KindProgress.name`), while this worker is the importer."""
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LeaderElectionLost`: the process has to end."""
-        await first_to_end(self._take_turns(), self._tick())
+        await first_to_end(self._take_turns(), self._signs.run())
 
     async def _take_turns(self) -> None:
         pauses = delays(0.2, 5.0, self._process.rng)
         while True:
             try:
                 await self._wait_until_free()
-                self._ticked = self._process.clock()
-                lease = await self._store.grant_lease(self._settings.importer_ttl, alive=self._alive)
+                self._signs.give()
+                lease = await self._store.grant_lease(self._settings.importer_ttl, alive=self._signs.alive)
                 try:
                     epoch = await self._take(lease)
                     if epoch:
@@ -271,16 +269,6 @@ class Importing:
         if not answer.succeeded:
             raise NotTheImporter
         return answer.revision
-
-    async def _tick(self) -> None:
-        """Show that the event loop goes on: while it stands, the key of the importer is not kept alive."""
-        while True:
-            self._ticked = self._process.clock()
-            await self._pause(TICK)
-
-    def _alive(self) -> bool:
-        """Asked on the lease's thread."""
-        return self._process.clock() - self._ticked < HUNG_AFTER
 
 
 async def _imported(store: Store) -> tuple[Imported, int]:

@@ -41,6 +41,7 @@ from wharfinger.process.children import lives
 from wharfinger.process.following import follow
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.registration import LeasedName, Registration
+from wharfinger.process.running import first_to_end
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -181,18 +182,7 @@ class MemberReporter:
     ) -> None:
         """Register once no other agent has the member, then report, until cancelled. Raises the store's errors."""
         await registration.claim()
-        tasks = [
-            asyncio.create_task(registration.run()),
-            asyncio.create_task(self._report(identity, record, token)),
-        ]
-        try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for one in ended:
-                one.result()
-        finally:
-            for one in tasks:
-                one.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await first_to_end(registration.run(), self._report(identity, record, token))
 
     async def _give_back(self) -> None:
         """Without a MemberCluster: take our token from the member, where it lies there, so that others may have it.

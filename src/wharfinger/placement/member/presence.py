@@ -12,11 +12,8 @@ from collections.abc import Callable, Sequence
 from wharfinger.etcd.store import Event, KeyValue, Lease, Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.following import follow
-from wharfinger.process.running import first_to_end
+from wharfinger.process.running import SignsOfLife, first_to_end
 from wharfinger.settings import LeaseSettings
-
-TICK = 0.5
-"""Seconds between the event loop's signs of life."""
 
 
 class Presence:
@@ -28,26 +25,27 @@ class Presence:
         """`store`: the hub's."""
         self._store = store
         self._settings = settings
-        self._clock = clock
         self._rng = rng
         self._lease: Lease | None = None
         self._granting = asyncio.Lock()
-        self._ticked = clock()
+        self._signs = SignsOfLife(clock, settings.stall)
         self._seen: dict[str, KeyValue] = {}
         """By key, without values."""
 
     async def run(self) -> None:
         """Follow, and keep the lease alive, until cancelled. Raises `RevisionWentBack`."""
         await first_to_end(
-            self._tick(), self._follow(placement_keys.member.prefix), self._follow(placement_keys.member_cluster.prefix)
+            self._signs.run(),
+            self._follow(placement_keys.member.prefix),
+            self._follow(placement_keys.member_cluster.prefix),
         )
 
     async def lease(self) -> Lease:
         """The one that all names are under; a new one where it was lost. Raises the store's errors."""
         async with self._granting:
             if self._lease is None or self._lease.lost:
-                self._ticked = self._clock()
-                self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
+                self._signs.give()
+                self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._signs.alive)
             return self._lease
 
     def seen(self, key: str) -> KeyValue | None:
@@ -68,12 +66,3 @@ class Presence:
             self._seen.pop(event.kv.key, None)
         else:
             self._seen[event.kv.key] = event.kv._replace(value=b"")
-
-    async def _tick(self) -> None:
-        while True:
-            self._ticked = self._clock()
-            await asyncio.sleep(TICK)
-
-    def _alive(self) -> bool:
-        """Asked on the lease's thread."""
-        return self._clock() - self._ticked < max(2 * TICK, self._settings.loop_stall * self._settings.ttl)
