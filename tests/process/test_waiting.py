@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
 from wharfinger.errors import Unavailable
+from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Store
 from wharfinger.process.waiting import Verdict, opened, wait_until
 from wharfinger.testing.memory_store import MemoryStore
+
+
+def watch(store: Store) -> AbstractAsyncContextManager[KeyWatch]:
+    return watching(store, ["/x"])
 
 
 async def test_what_etcd_forgets_meanwhile_is_read_again() -> None:
@@ -26,7 +31,7 @@ async def test_what_etcd_forgets_meanwhile_is_read_again() -> None:
             await store.get("/x", revision=first)
         return Verdict("reached", "it is")
 
-    assert (await wait_until(opened(store), ["/x"], compacted, 30, apart=0.0)).reached
+    assert (await wait_until(opened(store), watch, compacted, 30, apart=0.0)).reached
     assert looked == 2
 
 
@@ -37,7 +42,7 @@ async def test_a_look_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         await asyncio.sleep(3600)
         raise AssertionError
 
-    found = await wait_until(opened(MemoryStore()), ["/x"], never, 0.0)
+    found = await wait_until(opened(MemoryStore()), watch, never, 0.0)
     assert found == Verdict("waiting", "etcd has not answered")
 
 
@@ -57,7 +62,7 @@ async def test_each_outage_is_reported_once_and_the_store_is_opened_again() -> N
             raise Unavailable("gone again")
         return Verdict("reached", "it is")
 
-    found = await wait_until(opening, ["/x"], look, 30, apart=0.0, say=said.append)
+    found = await wait_until(opening, watch, look, 30, apart=0.0, say=said.append)
 
     assert found == Verdict("reached", "it is")
     assert said == ["no answer", "a step"]
@@ -72,7 +77,7 @@ async def test_a_wait_that_is_over_returns_the_last_verdict() -> None:
         return Verdict("waiting", "1 instance is left")
 
     said: list[str] = []
-    found = await wait_until(opened(client), ["/x"], look, 0.05, apart=0.0, say=said.append)
+    found = await wait_until(opened(client), watch, look, 0.05, apart=0.0, say=said.append)
 
     assert found == Verdict("waiting", "1 instance is left")
     assert said == ["1 instance is left"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
 from wharfinger.errors import Compacted, Unavailable
-from wharfinger.etcd.key_watch import watching
+from wharfinger.etcd.key_watch import KeyWatch
 from wharfinger.etcd.store import Store
 
 READ_AGAIN = 10.0
@@ -46,7 +46,7 @@ def opened(store: Store) -> Opening:
 
 async def wait_until(
     opening: Opening,
-    wanted: Sequence[str],
+    watch: Callable[[Store], AbstractAsyncContextManager[KeyWatch]],
     look: Callable[[Store], Awaitable[Verdict]],
     seconds: float,
     *,
@@ -55,9 +55,9 @@ async def wait_until(
 ) -> Verdict:
     """Look until it is reached, cannot be reached any more, or the time is over: then the verdict is `waiting`.
 
-    `wanted`: the keys whose changes let it look again. `say` gets what is waited for, once for each new sentence, and
-    why etcd does not answer, once for each outage. It looks at least once. Raises what `look` raises, but for
-    `Unavailable` and `Compacted`.
+    `watch`: watches the keys whose changes let it look again. `say` gets what is waited for, once for each new
+    sentence, and why etcd does not answer, once for each outage. It looks at least once. Raises what `look` raises,
+    but for `Unavailable` and `Compacted`.
     """
     deadline = time.monotonic() + seconds
     verdict = Verdict("waiting", UNANSWERED)
@@ -65,7 +65,7 @@ async def wait_until(
     while True:
         try:
             within = max(deadline - time.monotonic(), LAST_LOOK)
-            async with opening(within) as store, watching(store, wanted) as seen:
+            async with opening(within) as store, watch(store) as seen:
                 while True:
                     async with asyncio.timeout(max(deadline - time.monotonic(), LAST_LOOK)):
                         verdict = await look(store)

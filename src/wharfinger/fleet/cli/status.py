@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,14 +16,10 @@ from wharfinger.cli.objects.tables import age
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.errors import Unavailable
-from wharfinger.etcd.key_watch import watching
 from wharfinger.fleet.cli import output as printed
 from wharfinger.fleet.reading.fleet_status import FleetStatus, look, status_of
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
-from wharfinger.fleet.state.fleet_reading import existing, read, watched
-
-if TYPE_CHECKING:
-    from wharfinger.etcd.store import Store
+from wharfinger.fleet.state.fleet_reading import changes, existing, read
 
 _INDENT = 18
 _TICK = 1.0
@@ -99,26 +94,20 @@ def _field(name: str, value: str) -> str:
 
 async def follow(connection: ConnectionOptions, tenant: str) -> None:
     """Show it, and every change, until cancelled."""
-    async with connection.store() as store:
+    async with connection.store() as store, changes(store, tenant) as seen:
         estate = await read(store, tenant)
         existing(estate, tenant)
-        screen = _Screen(tenant, estate)
-        async with watching(store, watched(tenant), after=estate.read_at) as seen:
-            with screen:
-                while True:
-                    waited = 0.0
-                    while not await seen.changed(_TICK) and waited < _READ_AGAIN:
-                        waited += _TICK
-                        screen.draw()
-                    await seen.changed(_CALM)
-                    await _refresh(store, screen)
-
-
-async def _refresh(store: Store, screen: _Screen) -> None:
-    try:
-        screen.take(await read(store, screen.tenant))
-    except Unavailable:
-        screen.lost(datetime.now(UTC))
+        with _Screen(tenant, estate) as screen:
+            while True:
+                waited = 0.0
+                while not await seen.changed(_TICK) and waited < _READ_AGAIN:
+                    waited += _TICK
+                    screen.draw()
+                await seen.changed(_CALM)
+                try:
+                    screen.take(await read(store, tenant))
+                except Unavailable:
+                    screen.lost(datetime.now(UTC))
 
 
 class _Screen:

@@ -14,7 +14,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.fleet.reading.fleet_summary import ready_count, updated
 from wharfinger.fleet.state.fleet_pictures import Picture
-from wharfinger.fleet.state.fleet_reading import existing, read, watched
+from wharfinger.fleet.state.fleet_reading import changes, existing, read
 from wharfinger.process.waiting import Opening, Verdict, wait_until
 
 
@@ -133,4 +133,4 @@ async def wait(
         found = True
         return judge(picture, goal, name)
 
-    return await wait_until(opening, watched(tenant), look, timeout, say=say)
+    return await wait_until(opening, lambda store: changes(store, tenant), look, timeout, say=say)

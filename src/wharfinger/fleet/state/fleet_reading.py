@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.etcd import keys
+from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import KeyValue, Page, Store
 from wharfinger.fleet.contracts.fleet_records import (
     Fact,
@@ -237,12 +239,13 @@ def number_in_key(text: str) -> int | None:
     return int(text) if digits and str(int(text)) == text else None
 
 
-def watched(tenant: str) -> list[str]:
-    """The keys of everything that `read` reads of one fleet, and what those end with `/` that stand for all below them.
+def changes(store: Store, tenant: str) -> AbstractAsyncContextManager[KeyWatch]:
+    """Watch everything that `read` reads of one fleet.
 
     A watch an own kind, not one over all: binds write beside them by the thousand.
     """
-    return [*(f"{kind}{tenant}" for kind in _OF_ONE), *(f"{kind}{tenant}/" for kind in _OF_MANY), *_HOSTS]
+    wanted = [*(f"{kind}{tenant}" for kind in _OF_ONE), *(f"{kind}{tenant}/" for kind in _OF_MANY), *_HOSTS]
+    return watching(store, wanted)
 
 
 async def fleet_at(store: Store, tenant: str, revision: int) -> KeyValue | None:

@@ -60,13 +60,12 @@ async def watch_status(
 ) -> None:
     """Print all, then what changes, until the placement is gone. `apart`, `anyway`: seconds. Raises `NotFound`."""
     from wharfinger.errors import NotFound
-    from wharfinger.etcd.key_watch import watching
     from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-    from wharfinger.placement.reading.placement_goals import watched
+    from wharfinger.placement.reading.placement_goals import watching_placement
 
     columns, known = Columns(*HEADINGS), dict[str, Any]()
     placements = PlacementDeliveries(store)
-    async with watching(store, watched(reference)) as seen:
+    async with watching_placement(store, reference) as seen:
         while True:
             try:
                 told = status_mapping(await placements.status(reference))

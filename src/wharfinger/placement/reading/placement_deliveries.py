@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
 from wharfinger.etcd import keys
+from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
 from wharfinger.objects.documents import documents, kinds, merge
 from wharfinger.objects.documents.kinds import Reference
@@ -136,7 +137,7 @@ class PlacementDeliveries:
         wanted = PlacementGoal(goal)
         return await wait_until(
             opened(self._store),
-            placement_goals.watched(reference),
+            lambda store: placement_goals.watching_placement(store, reference),
             lambda store: placement_goals.look(store, reference, wanted),
             timeout,
             say=say,
@@ -240,7 +241,7 @@ class PlacementDeliveries:
             ended.append(record)
             return Verdict("reached", record.message)
 
-        await wait_until(opened(self._store), [key], look, timeout)
+        await wait_until(opened(self._store), lambda store: watching(store, [key]), look, timeout)
         return replace(requested, outcome=ended[-1] if ended else None)
 
     async def _put_eviction(self, name: str, spec: Mapping[str, str]) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 
 from wharfinger.errors import NotFound
+from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.effects.selected import read_selected
@@ -167,6 +169,7 @@ async def look(store: Store, reference: str, goal: PlacementGoal) -> Verdict:
     return verdict
 
 
-def watched(reference: str) -> list[str]:
-    """The keys that a wait for a placement follows, and what those end with `/` that stand for all below them."""
-    return [placement_keys.placement(reference), *records_of(reference), placement_keys.member.prefix]
+def watching_placement(store: Store, reference: str) -> AbstractAsyncContextManager[KeyWatch]:
+    """Watch, inside the block, all that the status of a placement depends on. Raises the store's errors."""
+    keys = [placement_keys.placement(reference), *records_of(reference), placement_keys.member.prefix]
+    return watching(store, keys)
