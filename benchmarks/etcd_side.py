@@ -23,7 +23,6 @@ from report import say
 from streams import Arrival, Taken, beside, send
 
 from wharfinger.dev.demo.audit import audit
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
 from wharfinger.etcd import keys
@@ -32,6 +31,7 @@ from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Put, Store, WatchBatch
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
+from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
 
 PUTS_AT_ONCE = 500

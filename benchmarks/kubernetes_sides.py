@@ -27,10 +27,10 @@ from wharfinger.cli.processes.process_options import kubernetes_arguments
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.kube_apiserver import ApiserverFiles, KubeApiserver
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.supervisor import python_command
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer
+from wharfinger.process.children.ports import free_port
 from wharfinger.settings import ElectionSettings, KubernetesSettings
 
 PEER = "kube-scheduler"

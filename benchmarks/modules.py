@@ -27,12 +27,12 @@ from kubernetes_pods import BenchmarkFailed
 from kubernetes_sides import start_etcd, start_temporal
 from processes import Child, Children
 
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import Servers
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.fleet.reading.fleet_goals import Goal
 from wharfinger.fleet.reading.fleets import Fleets
+from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 

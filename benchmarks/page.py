@@ -37,11 +37,11 @@ from throughput import WARM
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.page.cluster import filled, served
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import Servers
 from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
+from wharfinger.process.children.ports import free_port
 from wharfinger.process.running import tune_garbage_collection
 from wharfinger.testing import MemoryStore, pod_manifest
 

@@ -35,13 +35,13 @@ from objects import OBJECTS
 
 from wharfinger.dev.demo.story import Story
 from wharfinger.dev.demo.view import DemoView
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.documents import to_json
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 

@@ -31,8 +31,9 @@ from xdist.workermanage import WorkerController
 from tests import forked, forked_session, server_marker
 from tests.event_loop import pytest_asyncio_loop_factories
 from tests.patience import PROCESSES, patient, process_number
-from wharfinger.dev import binaries, etcd, ports, processes, temporal
+from wharfinger.dev import binaries, etcd, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
+from wharfinger.process.children import ports
 
 __all__ = ["EtcdServer", "TemporalServer", "free_port", "pytest_asyncio_loop_factories", "start_etcd", "start_temporal"]
 

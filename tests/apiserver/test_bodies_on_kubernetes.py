@@ -13,7 +13,7 @@ from tests.apiserver.api_server_process import ApiServerProcess, Response
 from wharfinger.apiserver import bodies
 from wharfinger.apiserver.access_checks import LeaseName, cluster_role_rules, needed_access, role_rules
 from wharfinger.apiserver.client import EVENTS, OWN_ACCESS_REVIEWS, PODS, ApiAnswer, PatchType, uid_of
-from wharfinger.apiserver.events import NOTE_LIMIT, EventReporter, reference, series_patch
+from wharfinger.apiserver.events import NOTE_LIMIT, EventReporter, ObjectReference, pod_reference, series_patch
 
 NOW = datetime(2026, 3, 1, 12, 0, 5, 123_456, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
@@ -223,8 +223,13 @@ def test_victim_is_marked_at_its_revision_only(scheduler: Scheduler) -> None:
     assert bodies.disruption_patch(marked, scheduler="default-scheduler", now=LATER) is None
 
 
+def referred(pod: Mapping[str, Any]) -> ObjectReference:
+    metadata = pod["metadata"]
+    return pod_reference(metadata["namespace"], metadata["name"], metadata["uid"], int(metadata["resourceVersion"]))
+
+
 def test_events_are_valid_and_a_retry_meets_the_first(scheduler: Scheduler) -> None:
-    pod, preemptor = (reference(PODS, scheduler.pod()) for _ in range(2))
+    pod, preemptor = (referred(scheduler.pod()) for _ in range(2))
     long = "é" * NOTE_LIMIT
     events = [
         REPORTER("r", NOW).scheduled(pod, "n1"),
@@ -243,7 +248,7 @@ def test_events_are_valid_and_a_retry_meets_the_first(scheduler: Scheduler) -> N
 
 
 def test_series_of_an_event_is_patched_and_can_be_created(scheduler: Scheduler) -> None:
-    pod = reference(PODS, scheduler.pod())
+    pod = referred(scheduler.pod())
     first = REPORTER("1", NOW).failed_scheduling(pod, "no room")
     assert scheduler.post(EVENTS.path(NAMESPACE), first.body()).code == 201
 
@@ -258,7 +263,7 @@ def test_series_of_an_event_is_patched_and_can_be_created(scheduler: Scheduler) 
 
 
 def test_event_about_a_node_is_valid(scheduler: Scheduler) -> None:
-    node = reference(PODS, scheduler.pod())._replace(kind="Node", namespace="", name="n1")
+    node = referred(scheduler.pod())._replace(kind="Node", namespace="", name="n1")
 
     answer = scheduler.post(EVENTS.path("default"), REPORTER("r", NOW).failed_scheduling(node, "x").body())
 

@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 
-from wharfinger.apiserver.client import NODES, PODS, ApiResource
 from wharfinger.apiserver.events import (
     EventReporter,
     ObjectReference,
@@ -13,7 +12,6 @@ from wharfinger.apiserver.events import (
     event_name,
     micro_time,
     pod_reference,
-    reference,
 )
 from wharfinger.objects.model.names import is_dns_subdomain
 
@@ -85,25 +83,12 @@ def test_repeats_are_a_series_in_the_body() -> None:
 
 
 def test_event_about_a_node_lies_in_the_default_namespace() -> None:
-    node = reference(NODES, {"metadata": {"name": "n1", "uid": "u-n", "resourceVersion": "7"}})
+    node = ObjectReference("v1", "Node", "n1", "", "u-n", "7")
 
     event = REPORTER("r", NOW).failed_scheduling(node, "x")
 
-    assert node == ObjectReference("v1", "Node", "n1", "", "u-n", "7")
     assert event.namespace == "default"
     assert "namespace" not in event.body()["regarding"]
-
-
-def test_references_have_version_and_kind_of_the_resource() -> None:
-    group = ApiResource("scheduling.k8s.io", "v1alpha2", "podgroups", namespaced=True)
-    metadata = {"namespace": "shop", "name": "g", "uid": "u-g"}
-
-    assert reference(group, {"kind": "PodGroup", "metadata": metadata})[:3] == (
-        "scheduling.k8s.io/v1alpha2",
-        "PodGroup",
-        "g",
-    )
-    assert reference(PODS, {"metadata": metadata}) == pod_reference("shop", "g", "u-g")
 
 
 def test_name_is_the_same_for_a_retry_and_another_for_all_else() -> None:

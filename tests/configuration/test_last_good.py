@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.configuration.last_good import Forgetful, Good, LastGoodFiles, TriedValue, of_hand_started
+from wharfinger.configuration.last_good import Good, LastGood, LastGoodFiles, TriedValue, of_hand_started
 
 ONE, TWO, NONE = Good({"level": "debug"}), Good({"level": "error"}), Good(None)
 TRIAL = TriedValue("d" * 64, 7)
@@ -163,5 +163,5 @@ def test_worker_that_may_not_write_says_so_and_remembers_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert isinstance(of_hand_started(tmp_path / "file" / "common"), Forgetful)
+    assert type(of_hand_started(tmp_path / "file" / "common")) is LastGood
     assert "last_good_not_kept" in caplog.text

@@ -10,10 +10,11 @@ import pytest
 from tests.patience import patient
 from wharfinger.cli.main import run
 from wharfinger.dev.folder import DataFolder, write_atomically
-from wharfinger.dev.processes import ProcessLife, end_survivors, life
+from wharfinger.dev.processes import end_survivors
 from wharfinger.errors import ServerError
 from wharfinger.fleet.agent import processes
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.children.lives import ProcessLife, life
 
 
 def test_a_folder_is_held_by_one_supervisor_at_a_time(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.patience import patient
-from wharfinger.dev import processes
 from wharfinger.dev.supervisor import BackOff, ChildSpec, Supervisor, clean_environment
 from wharfinger.errors import ServerError
+from wharfinger.process.children import lives
 
 WITHIN = patient(30)
 """Seconds for a small program to be up."""
@@ -59,7 +59,7 @@ async def test_child_that_dies_is_restarted_and_reported(tmp_path: Path) -> None
     await keeper.stop([child])
 
     assert lines == [f"child ({first}) died: killed by SIGKILL", f"child started again as {child.pid}"]
-    assert processes.life(child.pid) is None
+    assert lives.life(child.pid) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the policy")
@@ -123,7 +123,7 @@ async def test_a_child_that_ignores_sigterm_is_killed_in_time(tmp_path: Path) ->
     await keeper.stop([child])
 
     assert lines == ["child does not stop: killed"]
-    assert processes.life(child.pid) is None
+    assert lives.life(child.pid) is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose children are whose")
@@ -131,7 +131,7 @@ async def test_what_a_dead_child_left_in_its_session_is_ended_too(tmp_path: Path
     keeper = supervisor([])
     left = tmp_path / "left"
     child = await keeper.start(spec(tmp_path, f"sleep 60 & echo $! > {left}; touch UP; wait"), within=WITHIN)
-    grandchild = processes.life(int(left.read_text()))
+    grandchild = lives.life(int(left.read_text()))
     assert grandchild is not None
 
     os.kill(child.pid, signal.SIGKILL)

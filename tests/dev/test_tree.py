@@ -18,22 +18,23 @@ from tests.dev.conftest import NewTree
 from tests.dev.web_page import asked
 from tests.integration.dev_tree import HOSTS, DevTree, processes_of, wait_until
 from tests.patience import patient
-from wharfinger.dev import binaries, processes
+from wharfinger.dev import binaries
+from wharfinger.process.children.lives import ProcessLife, life
 
 pytestmark = pytest.mark.timeout(240)
 
 KEY = "/registry/nodes/kept"
 
 
-def lives(tree: DevTree) -> list[processes.Life]:
+def lives(tree: DevTree) -> list[ProcessLife]:
     """Every process of the tree but the supervisor."""
     pids = tree.ready["pids"]
-    found = [processes.life(pid) for pid in (pids["etcd"], pids["temporal"], pids["agent"], *pids["workers"])]
+    found = [life(pid) for pid in (pids["etcd"], pids["temporal"], pids["agent"], *pids["workers"])]
     assert None not in found
     return [life for life in found if life is not None]
 
 
-def all_gone(known: list[processes.Life]) -> bool:
+def all_gone(known: list[ProcessLife]) -> bool:
     return not any(life.alive for life in known)
 
 
@@ -284,8 +285,8 @@ def test_it_stops_in_time_even_when_nothing_in_it_can_answer(dev_tree: NewTree) 
     tree = dev_tree(1)
     tree.start()
     known = lives(tree)
-    for life in known:
-        os.kill(life.pid, signal.SIGSTOP)
+    for one in known:
+        os.kill(one.pid, signal.SIGSTOP)
 
     assert tree.stop() == 0  # within 20 s of a machine of its own
     assert all_gone(known)

@@ -17,6 +17,7 @@ from typing import IO
 from tests.conftest import free_port
 from tests.patience import patient
 from wharfinger.dev import processes
+from wharfinger.process.children import lives
 
 USER = "temporal"
 
@@ -124,7 +125,7 @@ class PostgresProcess:
             self.process.wait()
             self.process = None
             deadline = time.monotonic() + patient(20)
-            while any(processes.started(session) for session in sessions):
+            while any(lives.started(session) for session in sessions):
                 assert time.monotonic() < deadline, "sessions of a killed PostgreSQL live on"
                 time.sleep(0.02)
 

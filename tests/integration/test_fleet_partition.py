@@ -16,7 +16,7 @@ from tests.faults.proxy import Mode, Network, Proxy
 from tests.integration.dev_tree import DevTree, instances_of, running_tree, wait_until
 from tests.integration.fleet_handle import FleetHandle
 from tests.integration.fleet_judge import EXITS, GRANTS
-from wharfinger.dev import processes
+from wharfinger.process.children import lives
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
@@ -84,7 +84,7 @@ def test_instance_that_only_went_unseen_is_not_replaced(fleet: FleetHandle, far:
 def test_unreachable_fenced_instance_ends_and_never_registers_again(fleet: FleetHandle, far: Proxy) -> None:
     """As when its host is given up: its grant is deleted, and the slot lives elsewhere beside what still runs there."""
     ((life, pid),) = fleet.serving(1, SECONDS).items()
-    process = processes.life(pid)
+    process = lives.life(pid)
     assert process is not None
 
     far.set(Mode.CUT)

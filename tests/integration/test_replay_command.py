@@ -13,7 +13,7 @@ import pytest
 from tests.forked import Forked
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, bound_pods, node, pod, refusal
-from wharfinger.dev.ports import free_port
+from wharfinger.process.children.ports import free_port
 
 pytestmark = pytest.mark.timeout(180)
 

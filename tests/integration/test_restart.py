@@ -14,15 +14,15 @@ import pytest
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod, refusals
 from tests.integration.worker_process import total
-from wharfinger.dev import processes
+from wharfinger.process.children.lives import ProcessLife, life
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 
-def lives(tree: DevTree) -> list[processes.Life]:
+def lives(tree: DevTree) -> list[ProcessLife]:
     """Every process of the tree but the supervisor."""
     pids = tree.ready["pids"]
-    found = [processes.life(pid) for pid in (pids["etcd"], pids["temporal"], *pids["workers"])]
+    found = [life(pid) for pid in (pids["etcd"], pids["temporal"], *pids["workers"])]
     return [life for life in found if life is not None]
 
 
@@ -60,7 +60,7 @@ def test_waiting_pods_and_their_history_outlive_a_stop_and_a_crash_of_all(tree: 
 
     known = lives(tree)
     assert tree.process is not None
-    for pid in (tree.process.pid, *(life.pid for life in known)):
+    for pid in (tree.process.pid, *(one.pid for one in known)):
         with contextlib.suppress(ProcessLookupError):  # children die with their supervisor, maybe before us
             os.kill(pid, signal.SIGKILL)
     tree.process.wait()

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from wharfinger.apiserver.client import EVENTS, NODES, PODS, ApiResource, Object, uid_of
+from wharfinger.apiserver.client import EVENTS
 from wharfinger.objects.model.names import is_dns_subdomain
 
 NORMAL = "Normal"
@@ -41,7 +41,6 @@ INSTANCE_LIMIT = 128
 """Likewise, of `reportingInstance`."""
 NAME_LIMIT = 253
 _CUT = " ..."
-_KINDS = {PODS: "Pod", NODES: "Node"}
 WINDOW = 6 * 60.0
 """Seconds after which an event that is said again is a new event; client-go's."""
 REFRESH = 30 * 60.0
@@ -78,15 +77,6 @@ class ObjectReference(NamedTuple):
 def pod_reference(namespace: str, name: str, uid: str, revision: int = 0) -> ObjectReference:
     """A pod; revision 0 = not said."""
     return ObjectReference("v1", "Pod", name, namespace, uid, str(revision) if revision else "")
-
-
-def reference(resource: ApiResource, obj: Object) -> ObjectReference:
-    """A pod or a node as read; of other resources, an object that has its `kind`. Items of lists have none."""
-    metadata = obj["metadata"]
-    version = resource.api_version
-    kind = _KINDS.get(resource) or obj["kind"]
-    revision = str(metadata.get("resourceVersion", ""))
-    return ObjectReference(version, kind, metadata["name"], metadata.get("namespace", ""), uid_of(obj), revision)
 
 
 @dataclass(frozen=True, slots=True)

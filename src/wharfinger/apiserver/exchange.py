@@ -114,18 +114,14 @@ class Exchange:
         return HistoryGone(text) if answer.code == GONE else ReadRefused(text, answer.code)
 
     async def _whole(self, request: ApiRequest) -> WholeAnswer:
-        answer = await self._ask(request)
-        if answer.status != UNAUTHORIZED:
-            return answer
-        self._connection.refused()
-        answer = await self._ask(request)
-        if answer.status != UNAUTHORIZED:
-            return answer
+        for again in (False, True):
+            request.content = RequestBody(request.data, request.type) if request.data is not None else None
+            answer = await self._connection.whole(request.method, request.path, request.content, self._limit)
+            if answer.status != UNAUTHORIZED:
+                return answer
+            if not again:
+                self._connection.refused()
         raise self._denied(request, answer.body)
-
-    async def _ask(self, request: ApiRequest) -> WholeAnswer:
-        request.content = RequestBody(request.data, request.type) if request.data is not None else None
-        return await self._connection.whole(request.method, request.path, request.content, self._limit)
 
     async def _open(self, request: ApiRequest, timeouts: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         response = await self._connection.open(request.method, request.path, timeout=timeouts)

@@ -16,11 +16,10 @@ callers, because only they can tell whether a second request is safe.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import aiohttp
 import orjson
@@ -48,27 +47,6 @@ from wharfinger.errors import UpstreamUnavailable
 METHODS = {"get": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
 PAGE_DEADLINE = 60.0
 """Seconds that a page may take."""
-
-Page = tuple[tuple[Object, ...], int]
-"""Objects, and the revision of the whole list."""
-FetchPage = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Given the query of a page: the list as the server prints it. Raises as `ApiClient.list` does."""
-
-
-async def pages(fetch: FetchPage, field_selector: str, limit: int) -> AsyncGenerator[Page, None]:
-    """The pages of a list; at least one, perhaps empty."""
-    token = ""
-    while True:
-        document = await fetch(wire.page(limit, field_selector, token))
-        try:
-            revision = revision_of(document)
-            objects = tuple(document.get("items") or ())
-            token = document["metadata"].get("continue") or ""
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UpstreamUnavailable(f"the answer is no list of objects: {type(error).__name__}") from error
-        yield objects, revision
-        if not token:
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +104,26 @@ class HttpApiClient(ApiClient):
         """Where it is, for messages: URL without credentials."""
         return self._connection.server
 
-    def list(
+    async def list(
         self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
     ) -> AsyncGenerator[tuple[tuple[Object, ...], int], None]:
-        """All objects at one revision, in pages."""
-        path = object_path(resource, namespace)
-
-        async def fetch(query: str) -> Mapping[str, Any]:
-            request = ApiRequest("GET", f"{path}?{query}")
+        """All objects at one revision, in pages; at least one page, perhaps empty."""
+        path, token = object_path(resource, namespace), ""
+        while True:
+            request = ApiRequest("GET", f"{path}?{wire.page(page, field_selector, token)}")
             answer = await self._exchange.send(request, PAGE_DEADLINE, pace=self._pace)
             if not answer.done:
                 raise self._exchange.unread(request, answer)
-            return answer.object or {}
-
-        return pages(fetch, field_selector, page)
+            document = answer.object or {}
+            try:
+                revision = revision_of(document)
+                objects = tuple(document.get("items") or ())
+                token = document["metadata"].get("continue") or ""
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UpstreamUnavailable(f"the answer is no list of objects: {type(error).__name__}") from error
+            yield objects, revision
+            if not token:
+                return
 
     def watch(
         self,

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from wharfinger.configuration.last_good import Forgetful, LastGood
+from wharfinger.configuration.last_good import LastGood
 from wharfinger.configuration.trials import Commit, DynamicKind, Follower
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.dynamic import (
@@ -170,8 +170,8 @@ class DynamicConfig:
         ready: Callable[[], bool],
         report: Callable[[ConfigStatusRecord], None],
         proven_after: Callable[[], Awaitable[float]],
+        remembered: LastGood,
         begun: Callable[[], None] = lambda: None,
-        remembered: LastGood | None = None,
     ) -> None:
         """`slot`: of a fleet, or empty. `ready`: whether the worker serves; a trial ends well after so many seconds of
         that as `proven_after` answers. `report` is called with what is in force and what is wrong; `begun` once
@@ -185,7 +185,7 @@ class DynamicConfig:
         self._clock = clock
         self._ready = ready
         self._report = report
-        self._remembered = remembered if remembered is not None else Forgetful()
+        self._remembered = remembered
         self._proven_after = proven_after
         self._followers: dict[str, Follower] = {}
         self._own: list[str] = []

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from wharfinger.framework.config.dynamic import VALUE_LIMIT, canonical, digest
 from wharfinger.process.children import locks
@@ -52,11 +52,15 @@ class TriedValue:
     revision: int
 
 
-class LastGood(Protocol):
-    """Remembers; calls may block on a disk and raise OSError."""
+class LastGood:
+    """Remembers; calls may block on a disk and raise OSError.
 
-    def load(self, kind: str) -> Good | None:
+    This one is of a worker that has no place for files, or cannot write there: it forgets everything.
+    """
+
+    def load(self, kind: str) -> Good | None:  # noqa: ARG002 - for those that remember
         """The last good value; None when nothing is known."""
+        return None
 
     def keep(self, kind: str, good: Good) -> None:
         """This one is good; nothing is tried any more."""
@@ -67,35 +71,12 @@ class LastGood(Protocol):
     def end(self, kind: str) -> None:
         """Nothing is tried any more."""
 
-    def failed(self, kind: str) -> list[TriedValue]:
+    def failed(self, kind: str) -> list[TriedValue]:  # noqa: ARG002 - for those that remember
         """Trials whose process died."""
-
-    def forget_failed(self, kind: str) -> None:
-        """The value has changed since; what we try ourselves stays marked."""
-
-
-class Forgetful:
-    """Of a worker that has no place for files, or cannot write there."""
-
-    def load(self, kind: str) -> Good | None:  # noqa: ARG002 - the protocol's
-        """Nothing."""
-        return None
-
-    def keep(self, kind: str, good: Good) -> None:
-        """See `LastGood`."""
-
-    def begin(self, kind: str, trial: TriedValue) -> None:
-        """See `LastGood`."""
-
-    def end(self, kind: str) -> None:
-        """See `LastGood`."""
-
-    def failed(self, kind: str) -> list[TriedValue]:  # noqa: ARG002 - the protocol's
-        """None."""
         return []
 
     def forget_failed(self, kind: str) -> None:
-        """See `LastGood`."""
+        """The value has changed since; what we try ourselves stays marked."""
 
 
 def of_instance(lock: Path, incarnation: int) -> LastGood:
@@ -112,7 +93,7 @@ def of_hand_started(folder: Path) -> LastGood:
     except (OSError, StopIteration) as error:
         why = str(error) or f"{MOST_WORKERS} workers use it"
         log.warning("last_good_not_kept effect=bad_value_is_tried_at_each_start folder=%s error=%r", folder, why)
-        return Forgetful()
+        return LastGood()
     return LastGoodFiles(folder / "config", number, alive=_numbered(folder, ".lock"))
 
 
@@ -120,7 +101,7 @@ def _numbered(folder: Path, suffix: str) -> Callable[[int], bool]:
     return lambda number: locks.locked(folder / f"{number}{suffix}")
 
 
-class LastGoodFiles:
+class LastGoodFiles(LastGood):
     """The files of one slot, used by one incarnation."""
 
     def __init__(self, folder: Path, incarnation: int, alive: Callable[[int], bool]) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.dev import asking, ports
+from wharfinger.dev import asking
 from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.settings import HEALTH_PORT, DevSettings
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.children import ports
 
 NAME = "agent"
 """Of the process, in the ready file and in the table."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wharfinger.dev import ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
 from wharfinger.dev.temporal import TemporalServer
+from wharfinger.process.children import ports
 
 
 def chosen(settings: DevSettings, folder: DataFolder, servers: Servers) -> tuple[EtcdServer, TemporalServer]:

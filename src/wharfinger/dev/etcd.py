@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wharfinger.dev import asking
-from wharfinger.dev.ports import free_port
 from wharfinger.etcd.etcd_users import ADMIN, EtcdRole, folder_of
 from wharfinger.objects.model.addresses import is_loopback
+from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
 
 MAX_TXN_OPS = 1024

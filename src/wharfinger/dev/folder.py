@@ -26,11 +26,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
 from wharfinger.fleet.agent import processes
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.children import locks
+from wharfinger.process.children.lives import ProcessLife
 
 
 @dataclass(frozen=True, slots=True)

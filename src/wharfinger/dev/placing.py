@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from wharfinger.dev import asking, etcd_users, ports
+from wharfinger.dev import asking, etcd_users
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
@@ -33,6 +33,7 @@ from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.placement.contracts import placement_keys
+from wharfinger.process.children import ports
 from wharfinger.programs.etcd_roles import APPLIER, HUB, MEMBER, WORKER
 
 STOP_WITHIN = 8.0

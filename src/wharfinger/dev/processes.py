@@ -16,20 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.process.children.lives import ProcessLife, life, started, stat_fields
-
-__all__ = [
-    "ProcessLife",
-    "become_subreaper",
-    "children",
-    "die_with_parent",
-    "end_orphans",
-    "end_survivors",
-    "life",
-    "started",
-    "supervised",
-    "work_in_batch",
-]
+from wharfinger.process.children.lives import ProcessLife, started, stat_fields
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

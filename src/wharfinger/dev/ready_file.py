@@ -10,65 +10,41 @@ also `"members": {name: url}`, and the pids `hub`, `member` (all agents of membe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wharfinger.dev.folder import write_atomically
+from wharfinger.dev import agent_part, kubernetes_part, page_part
+
+if TYPE_CHECKING:
+    from wharfinger.dev.tree import DevTree
+
+OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)
+"""Processes that place nothing on members."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyTree:
-    """One state of a dev tree in which everything is up."""
-
-    etcd: str
-    temporal: str
-    namespace: str
-    ui: str
-    health: tuple[str, ...]
-    """Base URLs of the workers' health endpoints, in the order of their slots."""
-    etcd_pid: int
-    temporal_pid: int
-    agent_pid: int
-    worker_pids: tuple[int, ...]
-    placing_pids: Mapping[str, int] = field(default_factory=dict)
-    """Of the processes that place: by name; empty = there is no hub."""
-    members: Mapping[str, str] = field(default_factory=dict)
-    """Member cluster -> URL of its own etcd."""
-    kubernetes: Mapping[str, str] = field(default_factory=dict)
-    """URL `server` and path `kubeconfig` of the API server; empty = there is none."""
-    kubernetes_pid: int = 0
-    page: str = ""
-    """Base URL of the web page; empty = there is none."""
-    page_pid: int = 0
-
-    def to_mapping(self) -> dict[str, Any]:
-        """As in the file."""
-        told: dict[str, Any] = {
-            "etcd": self.etcd,
-            "temporal": self.temporal,
-            "namespace": self.namespace,
-            "ui": self.ui,
-            "health": list(self.health),
-            "pids": {
-                "etcd": self.etcd_pid,
-                "temporal": self.temporal_pid,
-                "agent": self.agent_pid,
-                "workers": list(self.worker_pids),
-            },
-        }
-        if self.placing_pids:
-            told["pids"] |= self.placing_pids
-            told["members"] = dict(self.members)
-        if self.kubernetes:
-            told["pids"]["kube-apiserver"] = self.kubernetes_pid
-            told["kubernetes"] = dict(self.kubernetes)
-        if self.page:
-            told["pids"]["page"] = self.page_pid
-            told["page"] = self.page
-        return told
-
-    def write(self, path: Path) -> None:
-        """Write the file beside its place and rename it over."""
-        write_atomically(path, self.to_mapping())
+def ready_file(tree: DevTree) -> dict[str, Any]:
+    """Where everything is, and which processes run now."""
+    pids = {child.spec.name: child.pid for child in tree.supervisor.children}
+    instances = tree.instances.ready
+    told: dict[str, Any] = {
+        "etcd": tree.etcd.url,
+        "temporal": tree.temporal.address,
+        "namespace": tree.temporal.namespace,
+        "ui": tree.temporal.ui,
+        "health": [instance.health for instance in instances],
+        "pids": {
+            "etcd": pids["etcd"],
+            "temporal": pids.get("temporal", 0),
+            "agent": pids.get(agent_part.NAME, 0),
+            "workers": [instance.pid for instance in instances],
+        },
+    }
+    if tree.placing is not None:
+        told["pids"] |= {name: pid for name, pid in pids.items() if name not in OWN}
+        told["members"] = {name: etcd.url for name, etcd in tree.placing.etcds.items()}
+    if tree.kubernetes is not None:
+        told["pids"][kubernetes_part.NAME] = pids.get(kubernetes_part.NAME, 0)
+        told["kubernetes"] = tree.kubernetes.ready()
+    if tree.page_url:
+        told["pids"][page_part.NAME] = pids.get(page_part.NAME, 0)
+        told["page"] = tree.page_url
+    return told

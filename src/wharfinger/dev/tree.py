@@ -16,31 +16,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, ports, processes
+from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, processes
 from wharfinger.dev.agent_part import AgentPart
 from wharfinger.dev.chosen_servers import chosen
 from wharfinger.dev.common_fleet import InstanceFollower
 from wharfinger.dev.etcd import EtcdServer
-from wharfinger.dev.folder import DataFolder
+from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.kubernetes_part import KubernetesPart
 from wharfinger.dev.page_part import PagePart
 from wharfinger.dev.placing import PlacingPart
-from wharfinger.dev.ready_file import ReadyTree
+from wharfinger.dev.ready_file import ready_file
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer, forward
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_users import ADMIN, EtcdRole
+from wharfinger.process.children import ports
+from wharfinger.process.children.lives import life
 from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.names import COMMON
 from wharfinger.programs.etcd_roles import AGENT, PAGE, WORKER
 
-OWN = ("etcd", "temporal", agent_part.NAME, page_part.NAME, kubernetes_part.NAME)
-"""Processes that place nothing on members."""
 START_WITHIN = 55.0
 """Seconds for everything to be up; the ready file is promised within a minute."""
 AT_LEAST = 15.0
@@ -54,7 +55,7 @@ LOOK_AFTER = 10.0
 
 @dataclass(slots=True)
 class DevTree:
-    """A running tree. `watchers` are called with the new state whenever one in which all is up began."""
+    """A running tree."""
 
     settings: DevSettings
     folder: DataFolder
@@ -63,7 +64,6 @@ class DevTree:
     temporal: TemporalServer
     progressed: Callable[[DevTree], None] = lambda _: None
     """Called until the first time that all is up, whenever a process was started or came up."""
-    watchers: list[Callable[[ReadyTree], None]] = field(default_factory=list)
     started: bool = False
     settled: set[str] = field(default_factory=set)
     """Servers that were up: from then on they keep their ports, whatever happens."""
@@ -78,7 +78,7 @@ class DevTree:
     stopping: bool = False
     """Whether it is being stopped: from then on no ready file says that all is up."""
     _following: asyncio.Task[None] | None = None
-    _told: ReadyTree | None = None
+    _told: Mapping[str, Any] | None = None
     _forwarder: asyncio.Server | None = None
 
     def __post_init__(self) -> None:
@@ -95,28 +95,6 @@ class DevTree:
             else None
         )
         self.instances = InstanceFollower(self.changed)
-
-    def ready(self) -> ReadyTree:
-        """Where everything is, and which processes run now."""
-        pids = {child.spec.name: child.pid for child in self.supervisor.children}
-        instances = self.instances.ready
-        return ReadyTree(
-            etcd=self.etcd.url,
-            temporal=self.temporal.address,
-            namespace=self.temporal.namespace,
-            ui=self.temporal.ui,
-            health=tuple(instance.health for instance in instances),
-            etcd_pid=pids["etcd"],
-            temporal_pid=pids.get("temporal", 0),
-            agent_pid=pids.get(agent_part.NAME, 0),
-            worker_pids=tuple(instance.pid for instance in instances),
-            placing_pids={name: pid for name, pid in pids.items() if name not in OWN},
-            members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
-            kubernetes=self.kubernetes.ready() if self.kubernetes is not None else {},
-            kubernetes_pid=pids.get(kubernetes_part.NAME, 0),
-            page=self.page_url,
-            page_pid=pids.get(page_part.NAME, 0),
-        )
 
     @property
     def page_url(self) -> str:
@@ -138,14 +116,12 @@ class DevTree:
         return all(child.up for child in self.supervisor.children) and self.instances.complete
 
     def _record(self) -> None:
-        lives = (processes.life(child.pid) for child in self.supervisor.children)
+        lives = (life(child.pid) for child in self.supervisor.children)
         self.folder.remember_processes(known for known in lives if known is not None)
-        if self.started and not self.stopping and self.up and (ready := self.ready()) != self._told:
+        if self.started and not self.stopping and self.up and (ready := ready_file(self)) != self._told:
             self._told = ready
             if self.settings.ready_file is not None:
-                ready.write(self.settings.ready_file)
-            for watcher in self.watchers:
-                watcher(ready)
+                write_atomically(self.settings.ready_file, ready)
 
     async def start(self) -> None:
         """Start everything: the servers beside each other, then all that needs them beside each other.

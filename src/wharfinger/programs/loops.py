@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 
 from wharfinger.configuration.following import CohortKind, DynamicConfig
-from wharfinger.configuration.last_good import Forgetful, LastGood, of_hand_started, of_instance
+from wharfinger.configuration.last_good import LastGood, of_hand_started, of_instance
 from wharfinger.errors import RevisionWentBack
 from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, MakeKubernetesLoops
 from wharfinger.process.connecting import Reachability
@@ -184,6 +184,6 @@ class Loops:
 def _remembered(settings: WorkerSettings) -> LastGood:
     """Where the worker remembers its dynamic configuration."""
     if settings.grant is None:
-        return of_hand_started(settings.state_dir) if settings.state_dir is not None else Forgetful()
+        return of_hand_started(settings.state_dir) if settings.state_dir is not None else LastGood()
     lock = settings.grant.lock
-    return of_instance(lock, settings.grant.incarnation) if lock is not None else Forgetful()
+    return of_instance(lock, settings.grant.incarnation) if lock is not None else LastGood()

@@ -81,8 +81,8 @@ def demo(
 
 
 def _settings(data: Path) -> DevSettings:
-    from wharfinger.dev.ports import free_port
     from wharfinger.dev.settings import DevSettings
+    from wharfinger.process.children.ports import free_port
 
     etcd, temporal, ui, health = (free_port() for _ in range(4))
     return DevSettings(data_dir=data, workers=1, etcd_port=etcd, temporal_port=temporal, ui_port=ui, health_port=health)

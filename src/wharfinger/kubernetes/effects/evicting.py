@@ -2,7 +2,7 @@
 
 ::
 
-    the preemptor is in the API as its copy says, and so is the victim (`TrueCopies`), else nothing is sent
+    the preemptor is in the API as its copy says, and so is the victim (`compare`), else nothing is sent
     PATCH DisruptionTarget {uid, rv} ─► DELETE {uid, rv of the answer} ─► adopt
         409: come again                     409: likewise
 
@@ -34,16 +34,19 @@ REMEMBERED = 1_000
 NOT_FOUND, CONFLICT = 404, 409
 
 
-class TrueCopies:
-    """Compares copies with what the API has, before a pod is deleted there because of copies.
+class KubernetesEvictions:
+    """Evicts pods from the API, after comparing their copies with what it has.
 
     Preemption compares two copies: that of a pod that waits, and that of its victim. A client that can write one key of
     etcd could make a pod more important than it is, or another one less. So both are read in the API first.
     """
 
-    def __init__(self, upstream: ApiClient, adopter: Adopter) -> None:
+    def __init__(self, upstream: ApiClient, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
         self._upstream = upstream
         self._adopter = adopter
+        self._utc_now = utc_now
+        self._logged: set[tuple[PodKey, str]] = set()
+        """Preemptors that are not in the API: pod and uid. Their attempts go on, and each is logged once."""
 
     async def compare(self, pod: Pod, raw: bytes) -> ComparedCopy:
         """Read the pod in the API. `pod`: as it was decoded; `raw`: its copy.
@@ -69,38 +72,12 @@ class TrueCopies:
             await self._adopter.adopt(present(PODS, obj))
         return ComparedCopy(CopyKind.OTHER, obj)
 
-
-def _says(raw: bytes, obj: Mapping[str, Any]) -> bool:
-    try:
-        return means_the_same(copy_of(obj, PODS), copy_of(documents.parse(raw), PODS))
-    except (InvalidObject, AttributeError, TypeError):
-        return False
-
-
-def _revision(raw: bytes) -> int:
-    try:
-        return state_of(raw).revision
-    except InvalidObject:
-        return 0
-
-
-class KubernetesEvictions:
-    """Evicts pods from the API."""
-
-    def __init__(self, upstream: ApiClient, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
-        self._upstream = upstream
-        self._adopter = adopter
-        self._utc_now = utc_now
-        self.copies = TrueCopies(upstream, adopter)
-        self._logged: set[tuple[PodKey, str]] = set()
-        """Preemptors that are not in the API: pod and uid. Their attempts go on, and each is logged once."""
-
     async def may_preempt(self, preemptor: Pod, raw: bytes) -> bool:
         """Whether the API has the preemptor as its copy says, still waiting. `raw`: the copy.
 
         Raises `UpstreamError` and `StoreError`.
         """
-        found = await self.copies.compare(preemptor, raw)
+        found = await self.compare(preemptor, raw)
         named = (preemptor.key, preemptor.uid)
         if found.kind is CopyKind.GONE and named not in self._logged:
             if len(self._logged) >= REMEMBERED:
@@ -115,7 +92,7 @@ class KubernetesEvictions:
         `raw`: its copy; `scheduler`: the preemptor's scheduler name; `preemptor`: `pod` or `podgroup`. Safe to run
         again. Raises `UpstreamError` and `StoreError`.
         """
-        found = await self.copies.compare(victim, raw)
+        found = await self.compare(victim, raw)
         if found.kind is not CopyKind.TRUE:
             return found.kind is CopyKind.GONE
         obj = found.object
@@ -147,3 +124,17 @@ class KubernetesEvictions:
             f"the API server refuses the eviction of pod {victim.key} ({answer.code}): "
             f"{answer.message or answer.reason}"
         )
+
+
+def _says(raw: bytes, obj: Mapping[str, Any]) -> bool:
+    try:
+        return means_the_same(copy_of(obj, PODS), copy_of(documents.parse(raw), PODS))
+    except (InvalidObject, AttributeError, TypeError):
+        return False
+
+
+def _revision(raw: bytes) -> int:
+    try:
+        return state_of(raw).revision
+    except InvalidObject:
+        return 0

@@ -141,20 +141,11 @@ class AttemptTeller(Protocol):
         """A gang is bound without dry runs."""
 
 
-class CopyComparer(Protocol):
-    """Compares copies with the API (`TrueCopies`)."""
-
-    async def compare(self, pod: Pod, raw: bytes) -> ComparedCopy:
-        """Read the pod in the API. Raises `UpstreamError` and `StoreError`."""
-        ...
-
-
 class ApiEvictions(Protocol):
     """Evicts pods from the API (`evicting`). Every call raises `UpstreamError` and `StoreError`."""
 
-    @property
-    def copies(self) -> CopyComparer:
-        """What compares copies before anything is deleted because of them."""
+    async def compare(self, pod: Pod, raw: bytes) -> ComparedCopy:
+        """Read the pod in the API, before anything is deleted there because of its copy."""
         ...
 
     async def may_preempt(self, preemptor: Pod, raw: bytes) -> bool:

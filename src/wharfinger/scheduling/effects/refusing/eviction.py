@@ -332,7 +332,7 @@ class Evictions:
         still, current = await self._step(saga, kv, Get(kv.key))
         if not still:
             return current
-        found = await upstream.evictions.copies.compare(other, kv.value)
+        found = await upstream.evictions.compare(other, kv.value)
         if found.kind is CopyKind.OTHER:
             return await self._after(saga, kv, done=False)
         # The API clears it: a copy that alone was changed would get it back with the next state of the pod.
