@@ -36,12 +36,13 @@ class KeyWatch:
 
 
 @asynccontextmanager
-async def watching(store: Store, wanted: Sequence[str]) -> AsyncIterator[KeyWatch]:
-    """Watch keys, and all below those that end with `/`, inside the block; look at them after entering it.
+async def watching(store: Store, wanted: Sequence[str], *, after: int | None = None) -> AsyncIterator[KeyWatch]:
+    """Watch keys, and all below those that end with `/`, inside the block: what happens after a revision, or from now.
 
-    Raises the store's errors.
+    Without a revision, look at them after entering the block. Raises the store's errors then.
     """
-    after = (await store.get(wanted[0])).revision
+    if after is None:
+        after = (await store.get(wanted[0])).revision
     seen = KeyWatch()
     tasks = [asyncio.create_task(_follow(store, key, after + 1, seen), name=f"watch {key}") for key in wanted]
     try:
