@@ -44,13 +44,13 @@ quick-tests: linked
 	+@TESTS_PROCESSES=6 $(BIN)/pytest -m "not servers and not long" --durations=10 -q
 
 # Seven processes, for two cores too: most of the time a test waits for servers. An eighth one computes in the meantime.
-# The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in
-# the order there, long ones first.
+# The tests of a file, and of files on the same servers, stay in one process. Files are handed out in the order of
+# tests/batches.py, long ones first.
 # Temporal's full server and Kubernetes' are built where Go is at hand; where they cannot be had, their tests are skipped
 # and say so.
 test test-servers: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory -k cluster-server kubernetes-servers || true
-	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 8 --dist loadfile --no-loadscope-reorder --durations=20
+	@TESTS_PROCESSES=8 $(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") --durations=20 -q
 
 # Rounds of faults on servers until the time is up, and fleets and workers in virtual time beside them.
 soak: setup

@@ -11,24 +11,19 @@ import functools
 import gc
 import itertools
 import os
-import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadFileScheduling
-from xdist.workermanage import WorkerController
 
-from tests import forked, forked_session, server_marker
+from tests import batches, forked, forked_session, server_marker
 from tests.event_loop import pytest_asyncio_loop_factories
 from tests.patience import PROCESSES, patient, process_number
 from wharfinger.dev import binaries, etcd, processes, temporal
@@ -66,8 +61,7 @@ os.environ.setdefault("GOMAXPROCS", "1")
 # Tests of etcd's gRPC are followed by tests that start servers in the same process. What gRPC does in a forked child
 # before the server's program begins may abort it.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-# Where workers remember their dynamic configuration, unless a test says where.
-os.environ.setdefault("XDG_STATE_HOME", os.path.join(tempfile.gettempdir(), f"wharfinger-tests-{os.getpid()}"))
+os.environ.setdefault(forked_session.STATE, os.path.join(tempfile.gettempdir(), f"wharfinger-tests-{os.getpid()}"))
 # From the first one on, `wharfinger` commands of tests are forks.
 forked.start_wanted()
 # Collection makes thousands of objects and no garbage; `pytest_collection_finish` turns the collector on again.
@@ -79,29 +73,6 @@ def free_port() -> int:
     return next(port for port in _candidates() if ports.is_free(port))
 
 
-_HEAVY = ("integration", "kubernetes", "faults", "dev", "dev/demo")
-"""Folders with few and long files: they go first, so that no process is left with one of them when the others are done.
-One after the other, because the servers that the tests of a folder share end with the folder's last test."""
-_SHARED = {
-    "two_workers": r"\b(cluster|two_workers): DevTree",
-    "only_servers": r"\b(servers|only_servers): DevTree|\bstart_worker: StartWorker",
-    "kube_apiserver": r"\b(mortal_)?kube_apiserver: ApiServerProcess|\bapiserver\.conformance\.",
-}
-"""Trees of servers that several files share (tests/integration/conftest.py) -> the parameters by which tests use them.
-The last one is the API server of tests/apiserver/conftest.py, which files of several folders use. All files of a tree
-run in one process: a tree costs as much processor time as many of the tests on it, and would be started in each
-process."""
-_LAST = ("test_fleets_under_faults.py", "test_worker_lives.py")
-"""Their tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
-_CALM = ("placement/deciding", "properties")
-"""Folders of tests that compute, and neither wait nor look at the clock. One process, which yields to all others, does
-nothing else: it takes what the others leave while they wait, so it makes none of their servers late."""
-_CALM_WORKER = "TESTS_CALM_WORKER"
-"""Variable with the name of that process."""
-_HEAVIEST = "test_fleet_rolling.py"
-"""Twelve instances: it goes after the other long ones, beside tests that need little."""
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Watch over the marker `servers`, and let Ctrl-C reach the commands that tests interrupt.
 
@@ -110,18 +81,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(server_marker.ServerGuard(), "server guard")
     if os.environ.get("TESTS_PROCESSES"):
         config.pluginmanager.register(forked_session.ForkedSession(), "forked session")
-    if config.getoption("dist", "no") == "loadfile":
-        processes_wanted = config.getoption("numprocesses", 0) or 0
-        os.environ[_CALM_WORKER] = f"gw{processes_wanted - 1}" if processes_wanted > 2 else ""
-    elif os.environ.get("PYTEST_XDIST_WORKER", "none") == os.environ.get(_CALM_WORKER):
-        os.nice(10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure() -> None:
     """Remove what workers remembered, where this process chose the place."""
-    chosen = Path(os.environ["XDG_STATE_HOME"])
+    chosen = Path(os.environ[forked_session.STATE])
     if chosen.name == f"wharfinger-tests-{os.getpid()}":
         shutil.rmtree(chosen, ignore_errors=True)
 
@@ -130,62 +96,12 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests with servers; order files as they are handed out; give each test its share's time."""
     server_marker.mark(items)
-    sizes = Counter(item.path for item in items)
-    folder = Path(__file__).parent
-    trees = [*_SHARED, ""]
-
-    @functools.cache
-    def turn(path: Path) -> tuple[bool, int, int, bool, int]:
-        within = path.parent.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""
-        heavy = _HEAVY.index(within) if within in _HEAVY else len(_HEAVY)
-        tree = trees.index(_tree_of(path)) if within == "integration" else len(trees)
-        return path.name in _LAST, heavy, tree, path.name == _HEAVIEST, -sizes[path]
-
-    items.sort(key=lambda item: turn(item.path))
+    batches.order(items)
     for item in items:
         marker = item.get_closest_marker("timeout")
         if marker is not None or item.config.getoption("timeout") is None:
             seconds = marker.args[0] if marker is not None else float(item.config.getini("timeout"))
             item.add_marker(pytest.mark.timeout(patient(seconds)), append=False)
-
-
-@functools.cache
-def _tree_of(path: Path) -> str:
-    """The first of `_SHARED` that the tests of a file use; empty without one."""
-    text = path.read_text()
-    return next((tree for tree, parameters in _SHARED.items() if re.search(parameters, text)), "")
-
-
-@functools.cache
-def _is_calm(root: Path, scope: str) -> bool:
-    """Whether the tests of a scope only compute."""
-    file = root / scope.partition("::")[0]
-    if file.suffix != ".py" or not file.relative_to(root / "tests").as_posix().startswith(_CALM):
-        return False
-    return not any(fixture in file.read_text() for fixture in server_marker.FIXTURES)
-
-
-class _FilesAndTrees(LoadFileScheduling):
-    """Hands out whole files in the order of collection, and all the files of a shared tree together."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file: str = super()._split_scope(nodeid)
-        return nodeid if file.endswith(_LAST) else _tree_of(self.config.rootpath / file) or file
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        if node.gateway.id == os.environ.get(_CALM_WORKER):
-            calm = next((scope for scope in reversed(self.workqueue) if _is_calm(self.config.rootpath, scope)), None)
-            if calm is None:
-                node.shutdown()
-                return
-            self.workqueue.move_to_end(calm, last=False)
-        super()._assign_work_unit(node)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FilesAndTrees | None:
-    """Take the place of `--dist loadfile`. The main process collects nothing, so it reads the files."""
-    return _FilesAndTrees(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

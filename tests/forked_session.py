@@ -1,16 +1,15 @@
-"""Runs the collected tests in several forks of pytest: `make check` sets the variable `TESTS_PROCESSES`.
+"""Runs the collected tests in several forks of pytest: `make check` and `make test` set `TESTS_PROCESSES`.
 
 ::
 
-    pytest: collects ──fork──► process 0 ─┐   each takes the next few tests from a queue, a pipe,
+    pytest: collects ──fork──► process 0 ─┐   each takes the next batch of tests from a queue, a pipe,
                      ├─fork──► process 1 ─┤   and sends what pytest reports of them
                      └─fork──► process 2 ─┴─► pytest: counts and prints, as if it had run them
 
-Processes of pytest-xdist, which `make test` uses, each import and collect all the tests, and send several messages
-about each. Where tests take milliseconds, that doubles the processor time. Tests with servers take seconds, and share
-servers by the file; there xdist's scheduling is worth more.
+Processes that each import and collect all the tests would need as much processor time again as those of `make check`.
 
-Neighbours: `tests.conftest` registers the plugin, `tests.patience` counts the processes.
+Neighbours: `tests.batches` says which tests are a batch, `tests.conftest` registers the plugin, `tests.patience` counts
+the processes.
 """
 
 from __future__ import annotations
@@ -23,22 +22,24 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+from tests.batches import Batch, batches
 from tests.patience import PROCESS, PROCESSES
 from wharfinger.dev import processes
 
-_TESTS_AT_ONCE = 8
-"""A process takes so many tests of one file. They often share fixtures; but the last ones should not be many."""
 _NUMBER_BYTES = 4
 _LENGTH_BYTES = 4
 _PIPE_BYTES = 65_536
 """What a pipe holds on Linux before a writer must wait."""
-_LONG = ("properties", "tooling", "packaging")
-"""Folders that go first: tests of seconds must not be the last ones, while other processes have none left."""
+STATE = "XDG_STATE_HOME"
+"""Variable with the folder where workers remember their dynamic configuration, unless a test says where."""
+_NICENESS = 10
+"""Of the calm process, which yields to all others."""
 
 
 class ForkedSession:
@@ -49,8 +50,8 @@ class ForkedSession:
         """Run all tests; None leaves a session without tests to run to pytest."""
         if session.testsfailed or session.config.option.collectonly or not session.items:
             return None
-        batches = _batches(session.items)
-        queue = _filled(len(batches))
+        busy, calm = batches(session.items)
+        queues = (_filled(range(len(busy))), _filled(range(len(busy), len(busy) + len(calm))))
         # Each fork would look for a free name of its own, and remove the folders of earlier sessions.
         temporary = session.config._tmp_path_factory
         temporary.getbasetemp()
@@ -61,10 +62,14 @@ class ForkedSession:
                 sys.stdout.flush()
                 fork = _Fork(session, number, writing)
                 if (pid := os.fork()) == 0:
-                    fork.run(_taken(batches, queue))
+                    is_calm = bool(calm) and number == PROCESSES - 1
+                    if is_calm:
+                        os.nice(_NICENESS)
+                    fork.run(_taken([*busy, *calm], queues[1:] if is_calm else queues))
                 os.close(writing)
                 forks[pid] = reading
-            os.close(queue)
+            for queue in queues:
+                os.close(queue)
             _Reports(session, forks).receive()
         finally:
             for pid in forks:
@@ -73,29 +78,20 @@ class ForkedSession:
         return True
 
 
-def _batches(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
-    """The tests, those that may take long first; a batch has tests of one file."""
-    found: list[list[pytest.Item]] = []
-    for _, group in groupby(items, lambda item: item.path):
-        of_file = list(group)
-        found += [of_file[at : at + _TESTS_AT_ONCE] for at in range(0, len(of_file), _TESTS_AT_ONCE)]
-    found.sort(key=lambda batch: _LONG.index(room) if (room := batch[0].path.parent.name) in _LONG else len(_LONG))
-    return found
-
-
-def _filled(count: int) -> int:
-    """A pipe with the numbers of all batches. Whoever reads one has it alone, and its end is the end of the work."""
-    assert count * _NUMBER_BYTES <= _PIPE_BYTES, f"{count} batches do not fit into a pipe"
+def _filled(numbers: Sequence[int]) -> int:
+    """A pipe with the numbers of batches. Each is read by one process, and its end is the end of the work."""
+    assert len(numbers) * _NUMBER_BYTES <= _PIPE_BYTES, f"{len(numbers)} batches do not fit into a pipe"
     reading, writing = os.pipe()
-    os.write(writing, b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in range(count)))
+    os.write(writing, b"".join(number.to_bytes(_NUMBER_BYTES, "big") for number in numbers))
     os.close(writing)
     return reading
 
 
-def _taken(batches: Sequence[Sequence[pytest.Item]], queue: int) -> Iterator[pytest.Item]:
-    """The tests of one process."""
-    while number := os.read(queue, _NUMBER_BYTES):
-        yield from batches[int.from_bytes(number, "big")]
+def _taken(found: Sequence[Batch], queues: Sequence[int]) -> Iterator[Batch]:
+    """The batches of one process: it begins with a queue when the one before is empty."""
+    for queue in queues:
+        while number := os.read(queue, _NUMBER_BYTES):
+            yield found[int.from_bytes(number, "big")]
 
 
 class _Fork:
@@ -107,15 +103,15 @@ class _Fork:
         self._end_with_parent = processes.die_with_parent()
         self._reports: list[pytest.TestReport | dict[str, Any]] = []
 
-    def run(self, items: Iterator[pytest.Item]) -> NoReturn:
+    def run(self, taken: Iterator[Batch]) -> NoReturn:
         """Run the tests and end the process."""
+        session = self._session
         try:
             self._prepare()
-            item = next(items, None)
-            while item is not None and not self._session.shouldfail and not self._session.shouldstop:
-                following = next(items, None)  # fixtures that it uses too are kept
+            for item, following in self._tests(taken):
                 self._config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                item = following
+                if session.shouldfail or session.shouldstop:
+                    break
         except KeyboardInterrupt:
             os._exit(2)
         except BaseException:
@@ -123,10 +119,34 @@ class _Fork:
             os._exit(3)
         os._exit(0)
 
+    def _tests(self, taken: Iterator[Batch]) -> Iterator[tuple[pytest.Item, pytest.Collector | pytest.Item]]:
+        """Each test, and what follows, whose fixtures are kept.
+
+        The next batch is taken when the last test of a batch has run: that may be long, and another process idle. The
+        fixtures of its folder are kept until then, because the next batch is often from there.
+        """
+        last: pytest.Item | None = None
+        for batch in taken:
+            self._tear_down(last, batch[0])
+            last = batch[-1]
+            yield from pairwise([*batch, last.getparent(pytest.Directory) or self._session])
+        self._tear_down(last, None)
+
+    def _tear_down(self, last: pytest.Item | None, following: pytest.Item | None) -> None:
+        """End the fixtures that the following test does not use; a failure is one of the last test that has run."""
+        if last is not None:
+            end = self._session._setupstate.teardown_exact
+            call = pytest.CallInfo.from_call(lambda: end(following), when="teardown")
+            report = self._config.hook.pytest_runtest_makereport(item=last, call=call)
+            if report.failed:
+                self.pytest_runtest_logreport(report)
+                self.pytest_runtest_logfinish(last.nodeid, last.location)
+
     def _prepare(self) -> None:
         if self._end_with_parent is not None:
             self._end_with_parent()
         os.environ[PROCESS] = str(self._number)
+        os.environ[STATE] = str(Path(os.environ[STATE], str(self._number)))
         self._output = os.fdopen(self._descriptor, "wb")
         temporary = self._config._tmp_path_factory
         temporary._basetemp = temporary.mktemp(f"process{self._number}", numbered=False)
@@ -220,7 +240,7 @@ class _Reports:
     def _report(
         self, nodeid: str, location: tuple[str, int | None, str], reports: list[pytest.TestReport | dict[str, Any]]
     ) -> None:
-        del self._missing[nodeid]
+        self._missing.pop(nodeid, None)
         self._hook.pytest_runtest_logstart(nodeid=nodeid, location=location)
         for sent in reports:
             report = sent

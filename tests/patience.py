@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 
-PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT") or os.environ.get("TESTS_PROCESSES") or "1")
-"""Test processes on this machine: pytest-xdist tells each of its processes, and the variable is for forks of one."""
+PROCESSES = int(os.environ.get("TESTS_PROCESSES") or "1")
+"""Test processes on this machine, forks of one pytest (tests/forked_session.py)."""
 PROCESS = "TESTS_PROCESS"
-"""Variable with the number of such a fork (tests/forked_session.py)."""
+"""Variable with the number of such a fork."""
 
 
 def process_number() -> int:
-    """Which of the test processes this one is, below `PROCESSES`. Forks are no xdist processes."""
-    return int(os.environ.get(PROCESS) or os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES
+    """Which of the test processes this one is, below `PROCESSES`."""
+    return int(os.environ.get(PROCESS) or "0") % PROCESSES
 
 
 def patient(seconds: float) -> float:

@@ -32,7 +32,7 @@ def kube_apiserver(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     config = request.config
     if _SHARED not in config.stash:
         process = ApiServerProcess(tmp_path_factory.mktemp("kube-apiserver"))
-        config.add_cleanup(process.kill_all)
+        request.session.addfinalizer(process.kill_all)
         config.stash[_SHARED] = process.start()
     return config.stash[_SHARED]
 

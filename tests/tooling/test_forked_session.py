@@ -64,6 +64,23 @@ import os, pytest
 def test_number_and_folder(number, tmp_path):
     assert f"process{os.environ['TESTS_PROCESS']}" in tmp_path.parts
 """
+FOLDER = """
+import os, pytest
+
+@pytest.fixture(scope="package")
+def shared():
+    with open(os.environ["STARTS"], "a") as starts:
+        starts.write("x")
+    yield
+    raise OSError("the shared one cannot be torn down")
+"""
+IN_FOLDER = """
+import pytest
+
+@pytest.mark.parametrize("number", range(32))
+def test_shares(number, shared):
+    pass
+"""
 DIES = """
 import os, signal
 
@@ -75,9 +92,10 @@ def test_dies():
 def forked(folder: Path, files: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Pytest on these files, in two forks."""
     for name, text in {"conftest.py": CONFTEST, **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     environment = {name: value for name, value in os.environ.items() if name != PROCESS}
-    environment |= {"TESTS_PROCESSES": "2", "PYTHONPATH": str(ROOT)}
+    environment |= {"TESTS_PROCESSES": "2", "PYTHONPATH": str(ROOT), "STARTS": str(folder / "starts")}
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(folder), *options, str(folder)]
     return subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, timeout=patient(60), check=False
@@ -95,6 +113,17 @@ def test_outcomes_are_those_of_one_process(tmp_path: Path) -> None:
     assert "DeprecationWarning: something is old" in done.stdout
     assert "'never_awaited' was never awaited" in done.stdout
     assert "OSError: cannot be torn down" in done.stdout
+
+
+def test_fixture_of_a_folder_is_kept_and_may_fail_its_last_test(tmp_path: Path) -> None:
+    folder = {"room/__init__.py": "", "room/conftest.py": FOLDER, "room/test_one.py": IN_FOLDER}
+    done = forked(tmp_path, folder | {"test_pids.py": PIDS})
+
+    processes = len((tmp_path / "starts").read_text())
+    assert processes <= 2
+    (summary,) = re.findall(r"^\d+ passed.*$", done.stdout, flags=re.M)
+    assert summary.partition(" in ")[0] == f"48 passed, {processes} error" + "s" * (processes > 1)
+    assert "OSError: the shared one cannot be torn down" in done.stdout
 
 
 def test_tests_of_a_process_that_dies_have_failed(tmp_path: Path) -> None:
