@@ -71,6 +71,7 @@ with workflow.unsafe.imports_passed_through():
         EvictionResult,
         Parking,
         kind_and_message,
+        this_run,
     )
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
@@ -219,8 +220,8 @@ class GroupRun(Parking, ABC):
         """Evict the victims of all pods; stop as soon as one nomination does not hold."""
         if recorded.lapsed:
             return EvictionResult(lapsed=True, revision=recorded.revision)
-        room, info = EvictionResult(), workflow.info()
-        for one, request in evictions(placed, recorded, workflow_id=info.workflow_id, run_id=info.run_id):
+        room = EvictionResult()
+        for one, request in evictions(placed, recorded, **this_run()):
             whose = f" for {request.name}" if self._group.whole else ""
             outcome = await self._commit(
                 Scheduling.evict,

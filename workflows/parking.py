@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
@@ -171,6 +172,12 @@ def next_delay(refused_at: float, number: int) -> timedelta:
     """What is left of the back-off of the attempt of this number, which was refused at that `workflow.time()`."""
     left = backoff(workflow.info().retry_policy, number) - (workflow.time() - refused_at)
     return max(SHORTEST_DELAY, timedelta(seconds=left))
+
+
+def this_run() -> dict[str, Any]:
+    """How requests name the run that they come from."""
+    info = workflow.info()
+    return {"workflow_id": info.workflow_id, "run_id": info.run_id}
 
 
 def required_revision() -> int:

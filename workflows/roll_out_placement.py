@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.process.names import ROLL_OUT_PLACEMENT
     from wharfinger.scheduling.contracts.attempts import has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
+    from wharfinger.workflows.parking import this_run
     from wharfinger.workflows.placement_runs import CONTENDED, PlacementRun, go_on
 
 
@@ -87,16 +88,11 @@ class RollOutPlacement(PlacementRun):
                 go_on(self._reference, RolloutInput(placement=self._reference, seen=self._seen, waves=self._waves))
 
     async def _plan(self) -> PlannedRollout:
-        info = workflow.info()
-        request = PlanRolloutInput(
-            placement=self._reference, seen=self._seen, workflow_id=info.workflow_id, run_id=info.run_id
-        )
+        request = PlanRolloutInput(placement=self._reference, seen=self._seen, **this_run())
         return await self._look(RolloutActivities.plan_rollout, request, f"{self._reference}: what follows")
 
     async def _take_snapshot(self, planned: PlannedRollout) -> None:
-        info = workflow.info()
-        ids = {"workflow_id": info.workflow_id, "run_id": info.run_id}
-        taken = await self._snapshot_taken(TakeSnapshotInput.alike(planned, placement=self._reference, **ids))
+        taken = await self._snapshot_taken(TakeSnapshotInput.alike(planned, placement=self._reference, **this_run()))
         if taken.outcome in ("contended", "gone"):
             await workflow.sleep(CONTENDED)
 
@@ -110,8 +106,7 @@ class RollOutPlacement(PlacementRun):
             await workflow.sleep(CONTENDED)
 
     async def _write(self, planned: PlannedRollout) -> None:
-        info = workflow.info()
-        fence = planned.rollout
+        fence, run = planned.rollout, this_run()
         for first in range(0, len(planned.steps), AT_ONCE):
             steps = planned.steps[first : first + AT_ONCE]
             self._waves += 1
@@ -120,9 +115,8 @@ class RollOutPlacement(PlacementRun):
                 placement=self._reference,
                 steps=steps,
                 rollout=fence,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-                wave=f"{info.run_id}/{self._waves}",
+                wave=f"{run['run_id']}/{self._waves}",
+                **run,
             )
             summary = f"snapshot {planned.snapshot}: {listed(steps)}"
             written = await self._call(RolloutActivities.write_works, request, summary, WRITE_TIMEOUT)

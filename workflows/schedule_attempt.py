@@ -76,7 +76,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import SUMMARY_LIMIT, Group, GroupRun
-    from wharfinger.workflows.parking import required_revision
+    from wharfinger.workflows.parking import required_revision, this_run
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
@@ -158,18 +158,11 @@ class ScheduleAttempt(GroupRun):
         return placed
 
     async def _decided(self) -> PlaceOutcome:
-        pod, info = self._pod, workflow.info()
+        pod = self._pod
+        revision = max(pod.revision, required_revision())
         return await self._decide(
             Scheduling.place,
-            PlaceInput(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                revision=max(pod.revision, required_revision()),
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-                answers=self._answers,
-            ),
+            PlaceInput.alike(pod, revision=revision, answers=self._answers, **this_run()),
             start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
             retry_policy=PLACE_RETRY,
             summary=self._group.title,
@@ -177,10 +170,9 @@ class ScheduleAttempt(GroupRun):
 
     async def _ask(self, ask: AskExtenders) -> ExtendersAnswered | Gone:
         """Have the extenders asked; fail as an error of the scheduler where one fails that may not be ignored."""
-        pod = self._pod
         outcome = await self._commit(
             Scheduling.ask_extenders,
-            AskInput(namespace=pod.namespace, name=pod.name, ask=ask),
+            AskInput.alike(self._pod, ask=ask),
             start_to_close_timeout=timedelta(seconds=ask.seconds + ASK_LIMIT),
             summary=shortened(
                 f"{self._group.title}: {ask.count} {ask.about} → {', '.join(ask.extenders)}", SUMMARY_LIMIT
@@ -214,15 +206,8 @@ class ScheduleAttempt(GroupRun):
     # --- bind ---------------------------------------------------------------------------------
 
     async def _bind(self, placed: PlacedMany) -> BoundMany:  # noqa: ARG002 - `bind` takes what `place` answered
-        pod, info = self._pod, workflow.info()
-        request = BindInput(
-            namespace=pod.namespace,
-            name=pod.name,
-            placed=self._placed.to_commit(),
-            workflow_id=info.workflow_id,
-            run_id=info.run_id,
-            attempt=self._number,
-        )
+        pod, placed_alone = self._pod, self._placed.to_commit()
+        request = BindInput.alike(pod, placed=placed_alone, attempt=self._number, **this_run())
         title = f"{self._group.title} → {self._placed.node}"
         pause = pauses()
         outcome = await self._send(request, title)
@@ -252,8 +237,8 @@ class ScheduleAttempt(GroupRun):
     # --- record -------------------------------------------------------------------------------
 
     async def _record(self, placed: PlacedMany, reason: RecordReason, *, parks: bool = True) -> RecordedMany:  # noqa: ARG002
-        info, given_up = workflow.info(), self._given_up
-        request = refusal_input(placed, reason, workflow_id=info.workflow_id, run_id=info.run_id)
+        given_up = self._given_up
+        request = refusal_input(placed, reason, **this_run())
         more: dict[str, Any] = {"answers": self._answers} if request.victims else {}
         if given_up is not None:
             more |= {"reserved_node": given_up.node, "plugin_data": given_up.plugin_data}
@@ -262,7 +247,7 @@ class ScheduleAttempt(GroupRun):
 
     async def _record_failure(self, kind: str, message: str) -> None:
         """Record an error of the scheduler itself."""
-        pod, info = self._pod, workflow.info()
+        pod = self._pod
         if kind in UNRECORDED:
             return
         await self._written(
@@ -273,8 +258,7 @@ class ScheduleAttempt(GroupRun):
                 attempt=self._number,
                 reason="SchedulerError",
                 message=message,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
+                **this_run(),
             )
         )
 

@@ -36,7 +36,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.scheduling.contracts.scheduling import PLACE_RETRY
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.group_run import Group, GroupRun
-    from wharfinger.workflows.parking import required_revision
+    from wharfinger.workflows.parking import required_revision, this_run
 
 PLACE_TIMEOUT = timedelta(seconds=10)
 """Of `place_many`, with its waits for the watch and for the cohort before it."""
@@ -71,16 +71,14 @@ class ScheduleCohort(GroupRun):
         return []
 
     async def _place(self) -> PlacedMany:
-        cohort, info = self._cohort, workflow.info()
+        cohort = self._cohort
         placed = await self._decide(
             CohortScheduling.place_many,
-            PlaceManyInput(
-                pods=cohort.pods,
-                gang=cohort.gang,
+            PlaceManyInput.alike(
+                cohort,
                 revision=max(cohort.revision, required_revision()) if self._group.whole else 0,
-                turn=cohort.turn if info.attempt == 1 else None,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
+                turn=cohort.turn if workflow.info().attempt == 1 else None,
+                **this_run(),
             ),
             start_to_close_timeout=PLACE_TIMEOUT,
             retry_policy=PLACE_RETRY,
@@ -93,7 +91,7 @@ class ScheduleCohort(GroupRun):
         return placed
 
     async def _bind(self, placed: PlacedMany) -> BoundMany:
-        info, whole = workflow.info(), self._group.whole
+        whole = self._group.whole
         bound = await self._commit(
             CohortScheduling.bind_many,
             BindManyInput(
@@ -103,8 +101,7 @@ class ScheduleCohort(GroupRun):
                 ),
                 whole=whole,
                 domain=placed.domain if whole else "",
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
+                **this_run(),
             ),
             start_to_close_timeout=self._group.commit_timeout,
             schedule_to_close_timeout=None if whole else COHORT_COMMIT_DEADLINE,
@@ -116,18 +113,10 @@ class ScheduleCohort(GroupRun):
         return bound
 
     async def _record(self, placed: PlacedMany, reason: RecordReason, *, parks: bool) -> RecordedMany:
-        info = workflow.info()
+        gang = self._cohort.gang if parks else None
         return await self._commit(
             CohortScheduling.record_many,
-            RecordManyInput(
-                turned_away=placed.turned_away,
-                reasons=placed.reasons,
-                revision=placed.revision,
-                reason=reason,
-                gang=self._cohort.gang if parks else None,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-            ),
+            RecordManyInput.alike(placed, revision=placed.revision, reason=reason, gang=gang, **this_run()),
             start_to_close_timeout=self._group.commit_timeout,
             schedule_to_close_timeout=None if parks else COHORT_COMMIT_DEADLINE,
             summary=waiting_line(placed),

@@ -44,7 +44,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
     from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
     from wharfinger.workflows.bugs import BUGS
-    from wharfinger.workflows.parking import kind_and_message
+    from wharfinger.workflows.parking import kind_and_message, this_run
     from wharfinger.workflows.placement_runs import IN_HISTORY, OUTCOME_KEY, SUMMARY_LIMIT, go_on
 
 ONE_TRY = RetryPolicy(maximum_attempts=1)
@@ -74,15 +74,9 @@ class SchedulePlacement:
         return result
 
     async def _attempt(self, given: PlacementAttemptInput) -> PlacementAttemptResult:
-        info = workflow.info()
         decided = await workflow.execute_local_activity_method(
             PlacementActivities.decide,
-            DecideInput(
-                placement=given.placement,
-                seen=latest(given.seen, _required()),
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
-            ),
+            DecideInput(placement=given.placement, seen=latest(given.seen, _required()), **this_run()),
             start_to_close_timeout=DECIDE_TIMEOUT,
             local_retry_threshold=IN_HISTORY,
             retry_policy=ONE_TRY,
@@ -97,8 +91,7 @@ class SchedulePlacement:
             CommitDecisionInput(
                 placement=given.placement,
                 decided=decided,
-                workflow_id=info.workflow_id,
-                run_id=info.run_id,
+                **this_run(),
             ),
             start_to_close_timeout=COMMIT_TIMEOUT,
             retry_policy=COMMIT_RETRY,

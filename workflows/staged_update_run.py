@@ -49,6 +49,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.process.names import STAGED_UPDATE_RUN
     from wharfinger.scheduling.contracts.attempts import has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
+    from wharfinger.workflows.parking import this_run
     from wharfinger.workflows.placement_runs import CONTENDED, PlacementRun, go_on
     from wharfinger.workflows.waiting import until
 EVENTS = 3000
@@ -150,15 +151,8 @@ class StagedUpdateRun(PlacementRun):
 
     def _which(self) -> dict[str, Any]:
         """What every request of this run contains."""
-        info = workflow.info()
-        return {
-            "placement": self._given.placement,
-            "run": self._given.run,
-            "identity": self._given.identity,
-            "seen": self._seen,
-            "workflow_id": info.workflow_id,
-            "run_id": info.run_id,
-        }
+        which = {"placement": self._given.placement, "run": self._given.run, "identity": self._given.identity}
+        return {**which, "seen": self._seen, **this_run()}
 
     async def _plan(self) -> PlannedRun:
         request = PlanRunInput(**self._which(), elapsed=self._elapsed)
@@ -167,11 +161,8 @@ class StagedUpdateRun(PlacementRun):
     async def _begin(self, planned: PlannedRun) -> bool:
         number, rollout = planned.named, planned.rollout
         if number is None:
-            info = workflow.info()
-            ids = {"workflow_id": info.workflow_id, "run_id": info.run_id}
-            taken = await self._snapshot_taken(
-                TakeSnapshotInput.alike(planned, placement=self._given.placement, **ids, role="run")
-            )
+            request = TakeSnapshotInput.alike(planned, placement=self._given.placement, **this_run(), role="run")
+            taken = await self._snapshot_taken(request)
             if taken.outcome not in ("taken", "same"):
                 workflow.set_current_details(taken.why or "others were first")
                 if taken.outcome == "contended":
