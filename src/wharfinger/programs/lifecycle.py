@@ -21,9 +21,9 @@ import logging
 from collections.abc import Callable
 
 from wharfinger.process.connecting import Reachability
+from wharfinger.process.polling import Polling
 from wharfinger.programs.membership import Membership
 from wharfinger.scheduling.loops.shards import ShareOut
-from wharfinger.scheduling.loops.signals import Pollable
 from wharfinger.scheduling.state.informer.changes import Changes
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Lifecycle:
         synced: Callable[[], bool],
         membership: Membership,
         reachability: Reachability,
-        polling: Pollable,
+        polling: Polling,
         share_out: ShareOut,
         clock: Callable[[], float],
         settle: Callable[[], float] = lambda: 0.0,

@@ -11,6 +11,7 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import documents
+from wharfinger.objects.documents.metadata import condition_met
 from wharfinger.objects.documents.storage import BIND_COMPLETED
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
@@ -95,13 +96,8 @@ def made_anew(raw: bytes, *, uid: str, now: str) -> bytes | None:
 
 def scheduled_since(raw: bytes) -> str:
     """When the pod was bound, by its condition PodScheduled: RFC 3339; empty where it has none."""
-    status = _object(raw).get("status")
-    conditions = status.get("conditions") if isinstance(status, dict) else None
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, dict) and (condition.get("type"), condition.get("status")) == (POD_SCHEDULED, "True"):
-            since = condition.get("lastTransitionTime")
-            return since if isinstance(since, str) else ""
-    return ""
+    since = condition_met(_object(raw), POD_SCHEDULED).get("lastTransitionTime")
+    return since if isinstance(since, str) else ""
 
 
 def nominate_pod(raw: bytes, node_name: str) -> bytes | None:

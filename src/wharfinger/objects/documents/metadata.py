@@ -79,3 +79,13 @@ def attempt_of(obj: object) -> str:
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     found = annotations.get(ATTEMPT_ANNOTATION) if isinstance(annotations, Mapping) else None
     return found if isinstance(found, str) and len(found) <= ATTEMPT_LIMIT else ""
+
+
+def condition_met(obj: object, kind: str) -> Mapping[str, Any]:
+    """The condition of that type in `status.conditions`, where its status is True; empty for none."""
+    status = obj.get("status") if isinstance(obj, Mapping) else None
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for one in conditions if isinstance(conditions, list) else ():
+        if isinstance(one, Mapping) and (one.get("type"), one.get("status")) == (kind, "True"):
+            return one
+    return {}

@@ -12,6 +12,7 @@ from wharfinger.cli.output import Columns, plain
 from wharfinger.errors import InvalidObject, NotFound
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import Kind
+from wharfinger.objects.documents.metadata import condition_met
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, POD_SCHEDULED
 from wharfinger.objects.model.node import CPU, MEMORY, Node
 from wharfinger.objects.model.pod import Pod
@@ -209,12 +210,8 @@ def _chain(pod: Pod, record: AttemptRecord | None, binder: str, cluster: str) ->
 
 def _disruption(found: Stored) -> str:
     """For whom the pod has to leave, or why else it is about to: what its condition DisruptionTarget says."""
-    status = found.mapping().get("status")
-    conditions = status.get("conditions") if isinstance(status, dict) else None
-    for condition in conditions if isinstance(conditions, list) else ():
-        if (condition.get("type"), condition.get("status")) == (DISRUPTION_TARGET, "True"):
-            return str(condition.get("message") or condition.get("reason") or "")
-    return ""
+    condition = condition_met(found.mapping(), DISRUPTION_TARGET)
+    return str(condition.get("message") or condition.get("reason") or "")
 
 
 def _room(node: Node, used: Mapping[str, int]) -> str:

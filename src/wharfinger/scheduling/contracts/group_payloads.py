@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from wharfinger.scheduling.contracts.attempts import AttemptInput
 from wharfinger.scheduling.contracts.cohort_scheduling import (
@@ -125,14 +126,19 @@ def bound_group(pod: AttemptInput, outcome: Bound | Contended | Rejected | Gone)
     who = {"namespace": pod.namespace, "name": pod.name}
     if isinstance(outcome, Bound):
         return BoundMany(bound=(BoundPod(**who, node=outcome.node, revision=outcome.revision, notes=outcome.notes),))
-    unbound = Unbound(
-        **who,
+    message = outcome.line if isinstance(outcome, Gone) else outcome.message
+    return BoundMany(unbound=(unbound(outcome, message, **who),))
+
+
+def unbound(outcome: Contended | Rejected | Gone, message: str, **pod: Any) -> Unbound:
+    """A pod that is not bound, because of this; `message`: why, within the room that there is."""
+    return Unbound(
+        **pod,
         kind=outcome.kind,
         plugin=outcome.plugin if isinstance(outcome, Rejected) else "",
-        message=outcome.line if isinstance(outcome, Gone) else outcome.message,
+        message=message,
         reason=outcome.why if isinstance(outcome, Gone) else "",
     )
-    return BoundMany(unbound=(unbound,))
 
 
 def recorded_group(request: RefusalInput, outcome: Recorded | Gone) -> RecordedMany:

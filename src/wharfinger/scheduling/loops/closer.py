@@ -136,7 +136,10 @@ class Closer:
         self._closing: set[Closing] = set()
 
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
-        """End the chain of a pod that needs it no more, soon; told again meanwhile, it is done once."""
+        """End the chain of a pod that needs it no more, soon; told again meanwhile, it is done once.
+
+        `remove_record`: whether no other component reads it.
+        """
         closing = (key, refusal.record_revision, remove_record)
         if closing in self._closing:
             return
@@ -157,7 +160,7 @@ class Closer:
             self._removal(record.key, record.mod_revision, unless=keys.pod(*key))
 
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
-        """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`."""
+        """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`. None = perhaps one of its own."""
         workflow_id = refusal.workflow_id if refusal is not None else self._attempts.workflow_id(pod)
         self._ends.add(workflow_id, printable(str(pod.key)))
 

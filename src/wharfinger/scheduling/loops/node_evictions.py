@@ -31,7 +31,6 @@ from wharfinger.process.rendezvous import Ring
 from wharfinger.scheduling.contracts.node_eviction import NodeInput, node_retry
 from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT, kept, queue_of_open
 from wharfinger.scheduling.loops.shards import Instances
-from wharfinger.scheduling.loops.signals import NodeStarter
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import printable
@@ -130,7 +129,7 @@ class NodeEvictionStarter:
         view: View,
         lost: LostPods,
         caretakers: Caretakers,
-        starter: NodeStarter,
+        starter: TemporalNodes,
         clock: Callable[[], float],
         every: float = EVERY,
     ) -> None:
@@ -261,7 +260,11 @@ class TemporalNodes:
         self._queue = task_queue(cluster, tenant)
 
     async def start(self, node: str, *, signal: str, serves: Callable[[str], bool]) -> None:
-        """See `NodeStarter.start`."""
+        """Start the node's workflow, or join the open run; a signal that is not empty goes to whichever is open then.
+
+        An open run on the task queue of a pool for which `serves` is False is terminated first: no worker polls there.
+        Raises `temporalio.service.RPCError`.
+        """
         stranded = await self._stranded(node, serves)
         terminate, use = WorkflowIDConflictPolicy.TERMINATE_EXISTING, WorkflowIDConflictPolicy.USE_EXISTING
         await self._client.start_workflow(
@@ -281,7 +284,7 @@ class TemporalNodes:
         )
 
     async def signal(self, node: str, signal: str) -> None:
-        """See `NodeStarter.signal`."""
+        """Signal the open run; without effect when there is none. Raises `RPCError`."""
         handle = self._client.get_workflow_handle(node_workflow_id(self._cluster, node))
         await kept(handle.signal(signal, rpc_timeout=RPC_TIMEOUT))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Protocol
 
 from wharfinger.framework.plugins.names import SCHEDULING_GATES
 from wharfinger.framework.profile import Profile
@@ -18,6 +17,7 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.loops.candidacy import events_of
+from wharfinger.scheduling.loops.closer import Closer
 from wharfinger.scheduling.loops.queueing import Gangs
 from wharfinger.scheduling.loops.shards import Shards
 from wharfinger.scheduling.state.informer.changes import Changes, PodChange
@@ -27,19 +27,6 @@ from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 UNBOUND_HOLD = 2.0
 """Seconds before a bound pod that lost its node is started: its run may still be ending, and a start would join it."""
-
-
-class LeftoverEnding(Protocol):
-    """Who ends what a pod leaves behind."""
-
-    def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
-        """The pod no longer needs its chain; its record is removed too when no other component reads it."""
-
-    def gone(self, key: PodKey) -> None:
-        """The pod is gone, whatever it was."""
-
-    def leave(self, pod: Pod, refusal: Refusal | None) -> None:
-        """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
 
 
 class PodEventHandler:
@@ -56,7 +43,7 @@ class PodEventHandler:
         gangs: Gangs,
         shards: Shards,
         records: Mapping[PodKey, Refusal],
-        ending: LeftoverEnding,
+        ending: Closer,
         kick: Callable[[], None],
     ) -> None:
         """`kick` is called whenever there may be something to start."""

@@ -16,8 +16,10 @@ from typing import Protocol
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.pressure import ConcurrencyLimiter, Slots, delays
 from wharfinger.process.connecting import Probe
+from wharfinger.process.polling import Polling
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
+from wharfinger.scheduling.loops.node_evictions import TemporalNodes
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.state.queue.entry import CHAIN_GONE, Entry
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
@@ -80,44 +82,13 @@ class Attempts(Signaller, Protocol):
         """The back-off of a chain that is started now: seconds from that attempt to the next."""
 
 
-class NodeStarter(Protocol):
-    """Starts and signals the workflows that clear nodes of their pods."""
-
-    async def start(self, node: str, *, signal: str, serves: Callable[[str], bool]) -> None:
-        """Start the node's workflow, or join the open run; a signal that is not empty goes to whichever is open then.
-
-        An open run on the task queue of a pool for which `serves` is False is terminated first: no worker polls there.
-        Raises `temporalio.service.RPCError`.
-        """
-
-    async def signal(self, node: str, signal: str) -> None:
-        """Signal the open run; without effect when there is none. Raises `RPCError`."""
-
-
-class Pollable(Protocol):
-    """What polls Temporal for this worker; `process.polling.Polling` in a real one."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it polls."""
-
-    def on_failure(self, failed: Callable[[], None]) -> None:
-        """Call `failed` whenever it stops by itself."""
-
-    async def start(self) -> None:
-        """Poll from now on; nothing when it does."""
-
-    async def stop(self) -> None:
-        """Poll no more, once what runs has finished; bounded in time."""
-
-
 @dataclass(frozen=True, slots=True)
 class TemporalSide:
     """All that the loops of one worker use of Temporal."""
 
     attempts: Attempts
-    nodes: NodeStarter
-    polling: Pollable
+    nodes: TemporalNodes
+    polling: Polling
     probe: Probe
     """Asks Temporal anything."""
     run_ends: RunEnds

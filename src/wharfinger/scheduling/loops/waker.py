@@ -20,7 +20,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from typing import Protocol
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
@@ -29,6 +28,7 @@ from wharfinger.objects.model.gang import Gang
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.candidacy import Candidacy, EventLog, events_of
+from wharfinger.scheduling.loops.dispatcher import Dispatcher
 from wharfinger.scheduling.loops.reservations import Reservations
 from wharfinger.scheduling.loops.signals import WakeSignals
 from wharfinger.scheduling.loops.waking_gangs import WakingGangs
@@ -53,21 +53,6 @@ OWN_ATTEMPT = "OwnAttempt"
 """Stands for the event where a pod's chain is woken because a cohort could not do all for it that an attempt can."""
 
 
-class Groups(Protocol):
-    """Places woken pods together; the `Dispatcher` in a real worker."""
-
-    @property
-    def together(self) -> bool:
-        """Whether pods are placed in groups at all."""
-
-    @property
-    def quiet(self) -> bool:
-        """Whether no group counts, and no pod is ready for one."""
-
-    def kick(self) -> None:
-        """There may be something to start."""
-
-
 class Waker:
     """The loop from events to signals; a `Subscriber` that only notes, and works in its own task."""
 
@@ -80,10 +65,10 @@ class Waker:
         queue: SchedulingQueue,
         *,
         signals: WakeSignals,
-        groups: Groups,
+        groups: Dispatcher,
         sweep_every: float = 300.0,
     ) -> None:
-        """`sweep_every`: seconds."""
+        """`groups` places woken pods together; `sweep_every`: seconds."""
         self._queue = queue
         self._cache = pool.cache
         self._profiles = pool.profiles

@@ -24,8 +24,8 @@ from wharfinger.errors import Compacted, InvalidObject, ServerError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import documents
-from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.formats import format_of
+from wharfinger.objects.documents.metadata import condition_met
 from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, quoted
@@ -85,7 +85,6 @@ class _Seen:
 
     node: str
     create_revision: int
-    priority: int
     evicted: bool
     """Whether it is marked as the target of an eviction by preemption."""
     time: str
@@ -268,16 +267,12 @@ class PreemptedPods:
         """A stored pod; None for what cannot be read."""
         try:
             pod = decoded(self._store, kv, key)
-            time, message, evicted = "", "", False
-            if self._format.marks_pods:
-                conditions = mapping(documents.parse(kv.value), "status").get("conditions")
-                for one in conditions if isinstance(conditions, list) else ():
-                    if isinstance(one, dict) and (one.get("type"), one.get("status")) == (DISRUPTION_TARGET, "True"):
-                        evicted = one.get("reason") == PREEMPTION
-                        time, message = str(one.get("lastTransitionTime") or ""), str(one.get("message") or "")
+            obj = documents.parse(kv.value) if self._format.marks_pods else {}
         except InvalidObject:
             return None
-        return _Seen(pod.node_name, kv.create_revision, pod.priority, evicted, time, message)
+        met = condition_met(obj, DISRUPTION_TARGET)
+        time, message = str(met.get("lastTransitionTime") or ""), str(met.get("message") or "")
+        return _Seen(pod.node_name, kv.create_revision, met.get("reason") == PREEMPTION, time, message)
 
 
 def evicted_at(attempt: Attempt) -> str:

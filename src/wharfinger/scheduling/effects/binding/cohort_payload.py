@@ -24,8 +24,9 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     Unbound,
 )
 from wharfinger.scheduling.contracts.computation import LateVerdict
+from wharfinger.scheduling.contracts.group_payloads import unbound
 from wharfinger.scheduling.contracts.plugin_calls import Held
-from wharfinger.scheduling.contracts.scheduling import Bound, Gone, Rejected
+from wharfinger.scheduling.contracts.scheduling import Bound
 from wharfinger.scheduling.effects.binding.outcome import Failed, Outcomes, rejected, why_unbound
 from wharfinger.scheduling.effects.placing.deciding import Chosen, Nomination
 from wharfinger.scheduling.effects.placing.payload import (
@@ -201,7 +202,7 @@ def bound_many(request: BindManyInput, outcomes: Outcomes) -> BoundMany:
     """What became of all seats, in their order, with as much of notes and messages as there is room for."""
     room = Room(OUTCOMES)
     bound: list[BoundPod] = []
-    unbound: list[Unbound] = []
+    lost: list[Unbound] = []
     for number, one in sorted(outcomes.of.items()):
         seat = request.seats[number]
         who = {"namespace": seat.namespace, "name": seat.name}
@@ -210,18 +211,9 @@ def bound_many(request: BindManyInput, outcomes: Outcomes) -> BoundMany:
             bound.append(BoundPod(**who, node=one.node, revision=one.revision, notes=notes))
         elif not isinstance(one, Held):  # a lone pod's alone
             known = rejected(one.error.plugin, str(one.error)) if isinstance(one, Failed) else one
-            unbound.append(
-                Unbound(
-                    **who,
-                    uid=seat.uid,
-                    create_revision=seat.create_revision,
-                    kind=known.kind,
-                    plugin=known.plugin if isinstance(known, Rejected) else "",
-                    message=_within(room, why_unbound(known)),
-                    reason=known.why if isinstance(known, Gone) else "",
-                )
-            )
-    return BoundMany(bound=tuple(bound), unbound=tuple(unbound), transactions=outcomes.transactions)
+            message = _within(room, why_unbound(known))
+            lost.append(unbound(known, message, **who, uid=seat.uid, create_revision=seat.create_revision))
+    return BoundMany(bound=tuple(bound), unbound=tuple(lost), transactions=outcomes.transactions)
 
 
 def _within(room: Room, text: str) -> str:

@@ -214,19 +214,12 @@ def _with_fewer_reasons(outcome: Outcome) -> Outcome:
     return outcome.model_copy(update={"refusals": fewer})
 
 
-def _with_plain_runners_up(outcome: Outcome) -> Outcome:
+def _with_fewer_scores(outcome: Outcome, nodes: int, scored: int) -> Outcome:
+    """With so many nodes of the ranking, of which only the first ones have the score of each plugin."""
     if isinstance(outcome, Refused):
         return outcome
-    plain = tuple(ScoredNode(node=one.node, total=one.total) for one in outcome.ranking[1:])
-    return outcome.model_copy(update={"ranking": (*outcome.ranking[:1], *plain)})
-
-
-def _without_scores(outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Refused):
-        return outcome
-    return outcome.model_copy(
-        update={"ranking": tuple(ScoredNode(node=one.node, total=one.total) for one in outcome.ranking[:3])}
-    )
+    plain = tuple(ScoredNode(node=one.node, total=one.total) for one in outcome.ranking[scored:nodes])
+    return outcome.model_copy(update={"ranking": (*outcome.ranking[:scored], *plain)})
 
 
 def _with_listed_victims(outcome: Outcome, limit: int) -> Outcome:
@@ -253,10 +246,10 @@ def _with_shorter_message(outcome: Outcome) -> Outcome:
 
 _CUTS: tuple[Callable[[Outcome], Outcome], ...] = (
     _with_fewer_reasons,
-    _with_plain_runners_up,
+    partial(_with_fewer_scores, nodes=RANKED_LIMIT, scored=1),
     _without_overlay,
     _without_members,
-    _without_scores,
+    partial(_with_fewer_scores, nodes=3, scored=0),
     partial(_with_listed_victims, limit=3),
     _without_reasons,
     _with_shorter_message,

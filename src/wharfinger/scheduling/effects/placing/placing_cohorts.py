@@ -266,11 +266,7 @@ class CohortDecision:
 
     def _place_or_turn_away(self, stretch: OpenStretch, one: Candidate, snapshot: Snapshot) -> None:
         pod, profile, decider = one.pod, stretch.profile, self._decider
-        denied = decider.admit(pod, profile, snapshot, COHORT)
-        if denied is not None:
-            self._refuse(stretch, one, self._why(denied))
-            return
-        denied = _left_to_an_own_attempt(pod, profile)
+        denied = decider.admit(pod, profile, snapshot, COHORT) or _left_to_an_own_attempt(pod, profile)
         if denied is not None:
             self._refuse(stretch, one, self._why(denied))
             return
