@@ -50,7 +50,7 @@ class Between:
     def __post_init__(self) -> None:
         self.adopter = Adopter(self.store, utc_now=lambda: NOW)
         self.right = RightToBind(self.store, clock=lambda: self.seconds)
-        self.promises = Promises(self.store, self.api, self.adopter, self.right, utc_now=lambda: NOW)
+        self.promises = Promises(self.api, self.adopter, self.right, utc_now=lambda: NOW)
         self.rng = random.Random(1)
 
     async def begin(self) -> None:
@@ -60,8 +60,9 @@ class Between:
         await self.store.put(keys.ACTIVE, promise_records.stored(MayBind("here")))
 
     def copying(self, **changes: Any) -> Copying:
-        options = {"limits": Limits(), "epoch": self.epoch, "utc_now": lambda: NOW, **changes}
-        return Copying(self.store, **options)
+        kept = {name: changes.pop(name) for name in ("whole", "anew") if name in changes}
+        options = {"limits": Limits(), "epoch": self.epoch, **changes}
+        return Copying(Adopter(self.store, utc_now=lambda: NOW, **kept), **options)
 
     async def copy_of(self, key: str) -> dict[str, Any] | None:
         import orjson

@@ -108,7 +108,8 @@ class OneLine(logging.Formatter):
         """The record's line."""
         if self._tracebacks:
             return super().format(record)
-        return " ".join(part.strip() for part in (super().format(record) + _attempt(record)).splitlines())
+        about = "".join(f" {name}={value}" for name, value in _attempt_of_line(record).items())
+        return " ".join(part.strip() for part in (super().format(record) + about).splitlines())
 
     def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802 - logging's name
         """The exception in short."""
@@ -116,15 +117,6 @@ class OneLine(logging.Formatter):
             return super().formatException(ei)
         kind, error, _ = ei
         return "" if kind is None else f"error={f'{kind.__name__}: {error}'!r}"
-
-
-def _attempt(record: logging.LogRecord) -> str:
-    """Which attempt a line of the Temporal SDK is about."""
-    about: dict[str, Any] | None = getattr(record, "temporal_activity", None)
-    if about is None:
-        return ""
-    names = ("workflow_id", "activity_type", "attempt")
-    return "".join(f" {name}={about[name]}" for name in names if name in about)
 
 
 def write_lines(level: str, form: str = "text") -> None:

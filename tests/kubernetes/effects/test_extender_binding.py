@@ -43,9 +43,7 @@ class Bound:
         }
         binders = ExtenderBinders(self.cache, load_profiles({"extenders": [extender]}), self.calls)
         between = self.between
-        between.promises = Promises(
-            between.store, between.api, between.adopter, between.right, utc_now=lambda: NOW, binders=binders
-        )
+        between.promises = Promises(between.api, between.adopter, between.right, utc_now=lambda: NOW, binders=binders)
 
     def bind(self, arguments: Any) -> Any:
         """What such an extender does."""

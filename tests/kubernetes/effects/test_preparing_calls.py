@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from wharfinger.apiserver.client import PERSISTENT_VOLUME_CLAIMS
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.kubernetes.effects.preparing import Preparation, VolumePreparation
+from wharfinger.kubernetes.effects.adopting import Adopter
+from wharfinger.kubernetes.effects.preparing import Preparation, Preparations
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.edit import bind_pod
 from wharfinger.objects.model.pod import PodKey
@@ -29,6 +31,10 @@ async def promised(store: MemoryStore, promise: Promise) -> Promise:
     return promise_records.at(promise, (await store.txn([], writes)).revision)
 
 
+def preparations(store: MemoryStore, api: MemoryUpstream) -> Preparations:
+    return Preparations(api, Adopter(store, utc_now=lambda: datetime(2026, 3, 1, tzinfo=UTC)))
+
+
 async def stored(store: MemoryStore) -> Promise:
     kv = (await store.get(keys.promise(*WEB))).kv
     assert kv is not None
@@ -37,7 +43,7 @@ async def stored(store: MemoryStore) -> Promise:
 
 async def test_it_is_not_ready_before_the_plugins_agree() -> None:
     store = MemoryStore()
-    preparation = VolumePreparation(store, MemoryUpstream())
+    preparation = preparations(store, MemoryUpstream())
     promise = await promised(store, WAITING)
     found = await preparation.prepare(WEB, promise)
     assert (found.ready, found.calls, found.waits_for) == (
@@ -55,7 +61,7 @@ async def test_it_is_not_ready_before_the_plugins_agree() -> None:
 async def test_another_attempt_cannot_agree_for_it() -> None:
     store = MemoryStore()
     await promised(store, WAITING)
-    assert not await VolumePreparation(store, MemoryUpstream()).agree(WEB, replace(WAITING, attempt="workflow@other"))
+    assert not await preparations(store, MemoryUpstream()).agree(WEB, replace(WAITING, attempt="workflow@other"))
     assert not (await stored(store)).ready
 
 
@@ -64,7 +70,7 @@ async def test_volumes_come_first() -> None:
     claim = {"metadata": {"name": "data", "namespace": "default"}, "spec": {}}
     api.put(PERSISTENT_VOLUME_CLAIMS, claim)
     promise = await promised(store, replace(WAITING, volumes=(VolumeStep("data"),)))
-    found = await VolumePreparation(store, api).prepare(WEB, promise)
+    found = await preparations(store, api).prepare(WEB, promise)
     assert (found.calls, found.waits_for) == ((), "a volume is being made for claim data on node n1")
     assert (await stored(store)).calls == ("PreBind/Licences",)
 

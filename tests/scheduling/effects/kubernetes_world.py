@@ -104,7 +104,7 @@ class UpstreamWorld(World):
             eviction=eviction,
             limits=STOCK,
             upstream=ApiWriters(
-                Promises(store, api, adopter, right, utc_now=lambda: NOW, binders=binders),
+                Promises(api, adopter, right, utc_now=lambda: NOW, binders=binders),
                 Teller(api, adopter, lane, host="host", utc_now=lambda: NOW),
                 KubernetesEvictions(api, adopter, utc_now=lambda: NOW),
             ),

@@ -16,7 +16,7 @@ from wharfinger.apiserver.client import revision_of, uid_of
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
-from wharfinger.kubernetes.effects.states import PODS, ObjectState, take
+from wharfinger.kubernetes.effects.states import PODS, ObjectState, StateStep, take
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts import promise_records
@@ -112,10 +112,10 @@ class Adopter:
         """`whole`: copies keep all fields of pods and nodes, because extenders are asked; `anew`: a state that is
         copied already counts as a newer one.
         """
-        self._store = store
+        self.store = store
+        self.whole = whole
+        self.anew = anew
         self._utc_now = utc_now
-        self._whole = whole
-        self._anew = anew
         self._reading = ReadingTogether(store)
 
     async def adopt(
@@ -130,13 +130,11 @@ class Adopter:
         known = known or await self.read(state)
         effect = StateEffect.NOTHING
         for _ in range(TRIES):
-            step = take(
-                state, known, imports=bool(epoch), now=self._now, whole=self._whole, anew=self._anew, later=later
-            )
+            step = self.step(state, known, imports=bool(epoch), later=later)
             if not step.writes:
                 return known._replace(effect=effect)
             reads = self._reads(state)
-            answer = await self._store.txn(
+            answer = await self.store.txn(
                 [*step.compares, *fence], [*step.writes, *reads], [*reads, *(Get(one.key) for one in fence)]
             )
             known = known_object(answer.reads[0], answer.reads[1] if state.promise_key else None)
@@ -149,6 +147,10 @@ class Adopter:
             else:
                 later = False  # what is there now may be newer than what was read
         raise Unavailable(f"{state.key} changed during {TRIES} transactions")
+
+    def step(self, state: ObjectState, known: KnownObject, *, imports: bool, later: bool = False) -> StateStep:
+        """What a state does to what is known (`take`)."""
+        return take(state, known, imports=imports, now=self._now, whole=self.whole, anew=self.anew, later=later)
 
     async def read(self, state: ObjectState) -> KnownObject:
         """What etcd has of an object. Raises `StoreError`."""

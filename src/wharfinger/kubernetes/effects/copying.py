@@ -20,16 +20,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import NamedTuple
 
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Get, Operation, Put, Store
 from wharfinger.kubernetes.effects.adopting import Adopter, NotTheImporter
-from wharfinger.kubernetes.effects.states import NOTHING, PODS, ObjectState, StateStep, kept, take
+from wharfinger.kubernetes.effects.states import NOTHING, PODS, ObjectState, StateStep, kept
 from wharfinger.objects.documents.copies import StateOfCopy, state_of
-from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import Limits, Shape, cut
 from wharfinger.scheduling.contracts import promise_records
@@ -98,27 +96,20 @@ class Copying:
 
     def __init__(
         self,
-        store: Store,
+        adopter: Adopter,
         *,
-        utc_now: Callable[[], datetime],
         limits: Limits,
         epoch: int,
-        whole: bool = False,
-        anew: bool = False,
         promised: Callable[[PodKey], Promise | None] = lambda _: None,
     ) -> None:
-        """`epoch`: mod revision of the importer's key; `whole`: copies of pods and nodes keep all fields; `anew`: what
-        is copied already is copied once more, because copies are of the other kind; `promised`: the promise of a pod as
-        it was seen last, perhaps not as it is now.
+        """`epoch`: mod revision of the importer's key; `promised`: the promise of a pod as it was seen last, perhaps
+        not as it is now.
         """
-        self._store = store
-        self._utc_now = utc_now
+        self._adopter = adopter
+        self._store = adopter.store
         self._limits = limits
         self._epoch = epoch
-        self._whole = whole
-        self._anew = anew
         self._promised = promised
-        self._adopter = Adopter(store, utc_now=utc_now, whole=whole, anew=anew)
 
     async def copies(self, plural: str) -> dict[str, StateOfCopy]:
         """Which state each copy of a kind is, by key; none is known where all are made anew. Raises `StoreError`."""
@@ -128,7 +119,7 @@ class Copying:
                 state = state_of(kv.value)
             except InvalidObject:
                 state = StateOfCopy("", 0)
-            found[kv.key] = StateOfCopy("", 0, state.group) if self._anew else state
+            found[kv.key] = StateOfCopy("", 0, state.group) if self._adopter.anew else state
         return found
 
     async def take(self, seen: Iterable[SeenState]) -> Copied:
@@ -138,7 +129,7 @@ class Copying:
         for number in range(ROUNDS):
             if not left:
                 return done
-            left = await self._round(left, done, guess=number == 0 and not self._anew)
+            left = await self._round(left, done, guess=number == 0 and not self._adopter.anew)
         for one in left.values():
             await self._alone(one.state, done)
         return done
@@ -176,7 +167,7 @@ class Copying:
             if promise is None:
                 continue
             try:
-                step = kept(state, promise, whole=self._whole)
+                step = kept(state, promise, whole=self._adopter.whole)
             except (InvalidObject, ValueError, TypeError) as error:
                 done.unreadable.append(f"{key}: {error}")
                 step = NOTHING
@@ -186,7 +177,7 @@ class Copying:
 
     def _step(self, state: ObjectState, known: KnownObject, done: Copied) -> StateStep:
         try:
-            return take(state, known, imports=True, now=self._now, whole=self._whole, anew=self._anew)
+            return self._adopter.step(state, known, imports=True)
         except (InvalidObject, ValueError, TypeError) as error:  # one object must not stop all others
             done.unreadable.append(f"{state.key}: {error}")
             return NOTHING
@@ -226,9 +217,6 @@ class Copying:
             done.unreadable.append(f"{state.key}: {error}")
         else:
             done.effects[adopted.effect] += 1
-
-    def _now(self) -> str:
-        return rfc3339(self._utc_now())
 
 
 def _shape(step: StateStep) -> Shape:

@@ -15,6 +15,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.client import ApiAnswer, ApiClient, revision_of
+from wharfinger.apiserver.events import micro_time
 from wharfinger.kubernetes.effects.copying import ApiWentBack
 
 NOT_FOUND, CONFLICT = 404, 409
@@ -99,7 +100,7 @@ class Election:
         spec = (answer.object or {}).get("spec") or {}
         if answer.object is None or spec.get("holderIdentity") != self._terms.identity:
             return
-        now = self._now()
+        now = micro_time(self._utc_now())
         given_back = {
             **spec,
             "holderIdentity": "",
@@ -118,7 +119,7 @@ class Election:
             self._seen, self._seen_at = spec, self._clock()
 
     def _ours(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        now = self._now()
+        now = micro_time(self._utc_now())
         renewed = {
             **spec,
             "holderIdentity": self._terms.identity,
@@ -151,7 +152,7 @@ class Election:
         return await self._upstream.get(client.LEASES, self._terms.name, namespace=self._terms.namespace)
 
     async def _create(self) -> ApiAnswer:
-        now = self._now()
+        now = micro_time(self._utc_now())
         spec = {**self._ours({}), "acquireTime": now, "leaseTransitions": 0}
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -164,6 +165,3 @@ class Election:
     async def _replace(self, lease: Mapping[str, Any], spec: Mapping[str, Any]) -> ApiAnswer:
         body = {**lease, "spec": spec}
         return await self._upstream.replace(client.LEASES, self._terms.name, body, namespace=self._terms.namespace)
-
-    def _now(self) -> str:
-        return self._utc_now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

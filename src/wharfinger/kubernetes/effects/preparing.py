@@ -24,7 +24,6 @@ from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import expectation_patch
 from wharfinger.apiserver.client import ApiAnswer, ApiClient, ApiResource, PatchType, revision_of, uid_of
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
-from wharfinger.etcd.store import Store
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
 from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.objects.documents.edit import BOUND_BY
@@ -37,11 +36,32 @@ NOT_FOUND, CONFLICT = 404, 409
 Object = Mapping[str, Any]
 
 
-class ExpectedNodes:
-    """Writes the expected nodes of one worker's promises to the API."""
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How far the volumes of a promise are."""
 
-    def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
-        self._store = store
+    ready: bool = False
+    waits_for: str = ""
+    """The claims that are not bound yet, in words."""
+    calls: tuple[str, ...] = ()
+    """The volumes are there, and these plugins are to be called: `PreBind/<plugin>`."""
+    failed: str = ""
+    """Why they cannot be had: the promise is to be given up."""
+
+    def late(self, promise: Promise, seconds: float) -> str:
+        """Why the promise is given up, which is so old; empty while it is not too old."""
+        if seconds <= promise.patience + (promise.call_patience if self.calls else 0.0):
+            return ""
+        if self.calls:
+            return f"its plugins did not agree within {seconds:.0f} s: {', '.join(self.calls)}"
+        return f"its volumes were not there within {promise.patience:g} s: {self.waits_for}"
+
+
+class Preparations:
+    """Prepares the promises of one worker."""
+
+    def __init__(self, upstream: ApiClient, adopter: Adopter) -> None:
+        self._store = adopter.store
         self._upstream = upstream
         self._adopter = adopter
 
@@ -71,35 +91,6 @@ class ExpectedNodes:
 
         await rewrite(self._store, pod, told)
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """How far the volumes of a promise are."""
-
-    ready: bool = False
-    waits_for: str = ""
-    """The claims that are not bound yet, in words."""
-    calls: tuple[str, ...] = ()
-    """The volumes are there, and these plugins are to be called: `PreBind/<plugin>`."""
-    failed: str = ""
-    """Why they cannot be had: the promise is to be given up."""
-
-    def late(self, promise: Promise, seconds: float) -> str:
-        """Why the promise is given up, which is so old; empty while it is not too old."""
-        if seconds <= promise.patience + (promise.call_patience if self.calls else 0.0):
-            return ""
-        if self.calls:
-            return f"its plugins did not agree within {seconds:.0f} s: {', '.join(self.calls)}"
-        return f"its volumes were not there within {promise.patience:g} s: {self.waits_for}"
-
-
-class VolumePreparation:
-    """Prepares the volumes of one worker's promises."""
-
-    def __init__(self, store: Store, upstream: ApiClient) -> None:
-        self._store = store
-        self._upstream = upstream
 
     async def prepare(self, pod: PodKey, promise: Promise) -> Preparation:
         """Ask for what was not asked for, and look how far it is; a promise whose claims are bound becomes ready.

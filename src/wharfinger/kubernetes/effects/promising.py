@@ -32,11 +32,11 @@ from wharfinger.apiserver.access_checks import BIND_ACCESS, is_allowed
 from wharfinger.apiserver.bodies import binding
 from wharfinger.apiserver.client import ApiAnswer, ApiClient
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
-from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.etcd.store import KeyValue
 from wharfinger.kubernetes.effects import withdrawing
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
-from wharfinger.kubernetes.effects.preparing import ExpectedNodes, Preparation, VolumePreparation
+from wharfinger.kubernetes.effects.preparing import Preparation, Preparations
 from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.kubernetes.effects.withdrawing import Withdrawals
 from wharfinger.objects.documents import documents
@@ -107,7 +107,6 @@ class Promises:
 
     def __init__(
         self,
-        store: Store,
         upstream: ApiClient,
         adopter: Adopter,
         right: RightToBind,
@@ -118,9 +117,8 @@ class Promises:
         """`binders`: the extenders that bind pods; None = none does."""
         self._upstream = upstream
         self._adopter = adopter
-        self.withdrawals = Withdrawals(store, upstream, adopter)
-        self._preparation = VolumePreparation(store, upstream)
-        self._expected = ExpectedNodes(store, upstream, adopter)
+        self.withdrawals = Withdrawals(upstream, adopter)
+        self._preparations = Preparations(upstream, adopter)
         self._right = right
         self._utc_now = utc_now
         self._binders = binders
@@ -154,7 +152,7 @@ class Promises:
                     return KeptPromise(KeptKind.REFUSED, message=promise.told)
                 continue
             if not promise.ready:
-                if await self._expected.tell(pod, promise):
+                if await self._preparations.tell(pod, promise):
                     there = await self._adopter.read_pod(pod)
                     continue
                 found = await self._prepare(pod, promise)
@@ -190,7 +188,7 @@ class Promises:
 
     async def _prepare(self, pod: PodKey, promise: Promise) -> Preparation | None:
         """Bring the volumes of a pod further: what it still waits for; None when that is settled, either way."""
-        found = await self._preparation.prepare(pod, promise)
+        found = await self._preparations.prepare(pod, promise)
         if found.ready:
             return None
         why = found.failed or found.late(promise, seconds_since(promise.since, self._utc_now()) or 0.0)
@@ -201,7 +199,7 @@ class Promises:
 
     async def agree(self, pod: PodKey, promise: Promise) -> bool:
         """The plugins that the promise waits for agree: it may be sent from now on. Raises `StoreError`."""
-        return await self._preparation.agree(pod, promise)
+        return await self._preparations.agree(pod, promise)
 
     async def give_up(self, pod: PodKey, why: str, told: str = "") -> KnownObject:
         """Give the pod's promise up; what etcd has afterwards. Raises as `keep`."""

@@ -22,7 +22,7 @@ from wharfinger.apiserver.bodies import fence_patch, is_other_object
 from wharfinger.apiserver.client import ApiClient
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Delete, Store
+from wharfinger.etcd.store import Compare, Delete
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
 from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.objects.model.pod import PodKey
@@ -44,8 +44,8 @@ WHY = (
 class Withdrawals:
     """Ends the promises of one worker that lead to no bind."""
 
-    def __init__(self, store: Store, upstream: ApiClient, adopter: Adopter) -> None:
-        self._store = store
+    def __init__(self, upstream: ApiClient, adopter: Adopter) -> None:
+        self._store = adopter.store
         self._upstream = upstream
         self._adopter = adopter
         self._logged: dict[PodKey, int] = {}

@@ -30,7 +30,7 @@ from wharfinger.errors import (
 from wharfinger.etcd import keys
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Lease, Put, Store
-from wharfinger.kubernetes.effects.adopting import NotTheImporter
+from wharfinger.kubernetes.effects.adopting import Adopter, NotTheImporter
 from wharfinger.kubernetes.effects.copying import ApiWentBack, Copying, forget_copies
 from wharfinger.kubernetes.effects.election import Election
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
@@ -166,15 +166,8 @@ class Importing:
         self.kinds = {one.name: one for one in always}
         copied = asyncio.Event()
         resumes = all(one.plural in before.revisions for one in self._resources)
-        copying = Copying(
-            self._store,
-            utc_now=self._process.utc_now,
-            limits=self._limits,
-            epoch=epoch,
-            whole=self._whole,
-            anew=anew,
-            promised=self._promised,
-        )
+        adopter = Adopter(self._store, utc_now=self._process.utc_now, whole=self._whole, anew=anew)
+        copying = Copying(adopter, limits=self._limits, epoch=epoch, promised=self._promised)
 
         def followed(progress: KindProgress) -> FollowedKind:
             floor = before.revisions.get(progress.name, 0)

@@ -165,9 +165,7 @@ class KubernetesParts:
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
         right = RightToBind(store, clock=process.lease_clock, side=self.side)
-        self._promises = promises = Promises(
-            store, upstream.api, adopter, right, utc_now=process.utc_now, binders=binders
-        )
+        self._promises = promises = Promises(upstream.api, adopter, right, utc_now=process.utc_now, binders=binders)
         self.lane = EventLane(
             upstream.api,
             clock=process.clock,

@@ -101,7 +101,7 @@ def promises_at(site: UpstreamWorld, now: object) -> Promises:
     store = site.store.client()
     adopter = Adopter(store, utc_now=lambda: NOW)
     right = RightToBind(store, clock=lambda: 0.0)
-    return Promises(store, site.api.client(), adopter, right, utc_now=lambda: now)  # type: ignore[arg-type,return-value]
+    return Promises(site.api.client(), adopter, right, utc_now=lambda: now)  # type: ignore[arg-type,return-value]
 
 
 async def test_a_refusal_gives_the_promise_up(site: UpstreamWorld) -> None:
