@@ -79,7 +79,7 @@ KINDS: Mapping[Kind, KindParts] = {
     **dict.fromkeys((*DECIDING, *DELIVERING), _PLACED),
     **dict.fromkeys(OVERRIDES, replace(_PLACED, check="wharfinger.placement.cli.objects:OverrideCheck")),
     **dict.fromkeys(ENVELOPES, replace(_PLACED, check="wharfinger.placement.cli.objects:EnvelopeCheck")),
-    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.placement.cli.objects:mark")),
+    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.placement.reading.marking:mark")),
 }
 
 

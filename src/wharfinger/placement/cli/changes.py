@@ -118,8 +118,7 @@ async def evict(
             f"error: {eviction.name} has not ended after {wait:g} s: does a hub run? (`wharfinger hub`)", err=True
         )
         raise typer.Exit(1)
-    told = "executed" if outcome.executed else "blocked" if outcome.valid else "invalid"
-    typer.echo(plain(f"{told}: {outcome.message}"), err=not outcome.executed)
+    typer.echo(plain(str(outcome)), err=not outcome.executed)
     if not outcome.executed:
         raise typer.Exit(1)
 

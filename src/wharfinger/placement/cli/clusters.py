@@ -139,7 +139,7 @@ def _pair(option: str, text: str) -> tuple[str, str | None]:
 async def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster leave: successors are chosen first, and its object goes when nothing of it is left."""
     from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, Reference
-    from wharfinger.placement.cli.objects import mark
+    from wharfinger.placement.reading.marking import mark
 
     async with connection.store() as store:
         typer.echo(await mark(store, Reference(MEMBER_CLUSTER, "", name)))

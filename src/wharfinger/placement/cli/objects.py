@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli.kinds import WriteCheck
@@ -10,8 +9,7 @@ from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.errors import InvalidObject, NotFound
-from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.objects.documents import documents, merge
+from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import (
     DELIVERING,
     MEMBER_CLUSTER,
@@ -19,14 +17,12 @@ from wharfinger.objects.documents.kinds import (
     PLACEMENTS,
     UPDATE_RUNS,
     Kind,
-    Reference,
 )
-from wharfinger.objects.documents.times import rfc3339
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.spec.placement import check_placement_change, notes_on, overridden
 from wharfinger.placement.state.placed_kinds import check_with_kinds, names_kinds, untaken_kinds
-from wharfinger.process.committing import commit, readable, same
-from wharfinger.process.stored_objects import Stored, StoredObjects, key_of, prefix_of
+from wharfinger.process.committing import readable
+from wharfinger.process.stored_objects import Stored, StoredObjects, prefix_of
 
 if TYPE_CHECKING:
     from wharfinger.placement.state.hub_view import HubView
@@ -71,34 +67,6 @@ class OverrideCheck(PlacementCheck):
         return tuple(sorted(problems))
 
 
-async def mark(store: Store, about: Reference) -> str:
-    """Mark a placement or a member cluster as deleting, for a hub to remove; answers what was done.
-
-    Raises `NotFound`, and `InvalidObject` for one that cannot be read.
-    """
-    marked_now = unreadable = False
-
-    def over(stored: KeyValue | None) -> bytes | None:
-        nonlocal marked_now, unreadable
-        obj = readable(stored.value) if stored is not None else None
-        unreadable = stored is not None and obj is None
-        if obj is None:
-            return None
-        deleting = merge.marked(obj, rfc3339(datetime.now(UTC)))
-        marked_now = not same(deleting, obj)
-        return documents.to_json(deleting) if marked_now else None
-
-    key = key_of(about)
-    if not await commit(store, key, over, str(about)):
-        raise NotFound(f"{about} does not exist")
-    if unreadable:
-        raise InvalidObject(
-            f"{about} cannot be read, so it cannot be marked: apply it again and delete it then, "
-            f"or remove its key at once (etcdctl --user root del {key})"
-        )
-    return f"{about} marked for deletion" if marked_now else f"{about} is being deleted already"
-
-
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
     """The text about an object of placement. Raises `NotFound`, `InvalidObject`."""
     from wharfinger.placement.reading import observe_placements
@@ -137,8 +105,7 @@ async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list
             return [("Outcome", "its record cannot be read")]
         if record is None or record.identity not in (0, found.kv.create_revision):
             return [("Outcome", "it has not ended yet")]
-        told = "executed" if record.executed else "blocked" if record.valid else "invalid"
-        return [("Outcome", f"{told}: {record.message}"), ("Ended", record.time)]
+        return [("Outcome", str(record)), ("Ended", record.time)]
     return []
 
 

@@ -222,6 +222,9 @@ class EvictionRecord(Record):
     workflow_id: str = ""
     run_id: str = ""
 
+    def __str__(self) -> str:
+        return f"{'executed' if self.executed else 'blocked' if self.valid else 'invalid'}: {self.message}"
+
 
 class MemberRecord(Record):
     """A member's agent."""

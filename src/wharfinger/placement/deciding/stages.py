@@ -58,7 +58,10 @@ def plan_run(
     """
     chosen = sorted((member for member in members if member.chosen), key=lambda member: member.name)
     leaving = sorted((one for one in members if not one.chosen and one.previous_snapshot), key=lambda one: one.name)
-    selected = [[member for member in chosen if _selects(stage, member)] for stage in strategy.stages]
+    selected = [
+        [member for member in chosen if stage.labels is not None and stage.labels.matches(member.labels)]
+        for stage in strategy.stages
+    ]
     matched = {member.name for group in selected for member in group}
     unmatched = [member for member in chosen if member.name not in matched]
     problems = list(_strategy_problems(strategy))
@@ -96,10 +99,6 @@ def begin(plan: RunPlan, clock: float = 0.0) -> RunProgress:
 def concurrency(limit: IntOrPercent, members: int) -> int:
     """How many of a stage's members may be unfinished at a time: rounded down, at least one."""
     return max(1, limit.of(members, up=False))
-
-
-def _selects(stage: Stage, member: RunMember) -> bool:
-    return stage.labels is not None and stage.labels.matches(member.labels)
 
 
 def _planned(stage: Stage, members: Sequence[RunMember]) -> PlannedStage:

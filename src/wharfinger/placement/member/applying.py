@@ -87,7 +87,8 @@ class WorkOnMember:
                 counter=before.record.counter,
                 reason=f"the member has seen counter {before.record.counter} already: nothing older is applied",
             )
-        old = _ids(before.record.objects) if before.record.identity == self.work.identity else []
+        same = before.record.identity == self.work.identity
+        old = [ObjectId(*one) for one in before.record.objects] if same else []
         if self.work.want != "present":
             return await self._take_away(before, old)
         try:
@@ -350,10 +351,6 @@ def _reason(refused: Sequence[Deed], differing: Sequence[Deed], unavailable: Seq
 def _told(about: ObjectId, reason: str, message: str, diffs: Sequence[Difference] = ()) -> ToldObject:
     shown = tuple((one.path, one.in_hub, one.in_member) for one in diffs[:DIFFERENCES])
     return ToldObject(object=str(about), reason=reason, message=message[:500], diffs=shown)
-
-
-def _ids(objects: Iterable[tuple[str, str, str, str, str]]) -> list[ObjectId]:
-    return [ObjectId(*one) for one in objects]
 
 
 def _resource(about: ObjectId) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from wharfinger.placement.contracts.delivery_records import PinRecord
 from wharfinger.placement.contracts.placement_records import EvictionRecord
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.reading import placement_delivery, placement_goals
+from wharfinger.placement.reading.marking import mark
 from wharfinger.placement.reading.observe_placements import read_one, reference_of
 from wharfinger.placement.reading.placement_delivery import PlacementDelivery, delivery_of
 from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
@@ -267,19 +268,9 @@ class PlacementDeliveries:
     async def delete(self, placement: str) -> PlacementChange:
         """Mark a placement as deleting: a hub removes it once nothing of it is left on any member."""
         reference = reference_of(placement)
-        about, marked = _about(reference), False
-
-        def over(stored: KeyValue | None) -> bytes | None:
-            nonlocal marked
-            obj = _existing(stored, reference)
-            deleting = merge.marked(obj, rfc3339(datetime.now(UTC)))
-            marked = not same(deleting, obj)
-            return documents.to_json(deleting) if marked else None
-
-        await commit(self._store, placement_keys.placement(reference), over, str(about))
-        return PlacementChange(
-            reference, marked, f"{about} marked for deletion" if marked else f"{about} is being deleted already"
-        )
+        _existing((await self._store.get(placement_keys.placement(reference))).kv, reference)
+        sentence = await mark(self._store, _about(reference))
+        return PlacementChange(reference, not sentence.endswith("already"), sentence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,17 +199,9 @@ _BY_FOLDER = {kind.folder: kind for kind in KINDS}
 
 def prefixes(selectors: Sequence[ResourceSelector], reference: str) -> tuple[str, ...]:
     """The prefixes of etcd under which a change can concern these selectors of a placement, sorted."""
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
     found: set[str] = set()
-    for selector, kind in _known(selectors):
-        if kind.namespaced:
-            if place:
-                found.add(keys.stored_prefix(kind.folder, place))
-            continue
-        if ref.namespace:
-            continue
-        found.add(keys.stored_prefix(kind.folder))
+    for selector, kind, place in _selecting(selectors, reference):
+        found.add(keys.stored_prefix(kind.folder, place))
         if brings(selector):
             found.update(keys.stored_prefix(content.folder, selector.name) for content in CONTENT)
     return tuple(sorted(one for one in found if not any(one != other and one.startswith(other) for other in found)))
@@ -217,24 +209,19 @@ def prefixes(selectors: Sequence[ResourceSelector], reference: str) -> tuple[str
 
 def named_keys(selectors: Sequence[ResourceSelector], reference: str) -> frozenset[str]:
     """Keys of the objects that are selected by name, namespaces included."""
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
     return frozenset(
-        keys.stored(kind.folder, place if kind.namespaced else "", selector.name)
-        for selector, kind in _known(selectors)
-        if selector.name and (place if kind.namespaced else not ref.namespace)
+        keys.stored(kind.folder, place, selector.name)
+        for selector, kind, place in _selecting(selectors, reference)
+        if selector.name
     )
 
 
 def folders(selectors: Sequence[ResourceSelector], reference: str) -> frozenset[str]:
     """The prefixes of the kinds among which these selectors select."""
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
     found: set[str] = set()
-    for selector, kind in _known(selectors):
-        if place if kind.namespaced else not ref.namespace:
-            found.add(keys.stored_prefix(kind.folder))
-        if brings(selector) and not ref.namespace:
+    for selector, kind, _ in _selecting(selectors, reference):
+        found.add(keys.stored_prefix(kind.folder))
+        if brings(selector):
             found.update(keys.stored_prefix(content.folder) for content in CONTENT)
     return frozenset(found)
 
@@ -248,16 +235,14 @@ def catches(selectors: Sequence[ResourceSelector], reference: str, key: str, lab
     if parts is None:
         return False
     found, namespace, name = parts
-    ref = PlacementRef.parse(reference)
-    place = ref.namespace or narrowed_to(selectors)
-    for selector, kind in _known(selectors):
-        if kind is found and (namespace == place if kind.namespaced else not ref.namespace):
+    for selector, kind, place in _selecting(selectors, reference):
+        if kind is found and namespace == place:
             if labels is None and not selector.name:
                 return True
             about = ObjectId(selector.group, selector.version, selector.kind, namespace, name)
             if selects(selector, about, labels or {}):
                 return True
-        if not ref.namespace and brings(selector) and found in CONTENT and selector.name in ("", namespace):
+        if brings(selector) and found in CONTENT and selector.name in ("", namespace):
             return True
     return False
 
@@ -268,12 +253,16 @@ def kind_of(selector: ResourceSelector) -> Kind:
     return of_object({"kind": selector.kind, "apiVersion": version})
 
 
-def _known(selectors: Sequence[ResourceSelector]) -> Iterator[tuple[ResourceSelector, Kind]]:
-    """The selectors of kinds that can be placed."""
+def _selecting(selectors: Sequence[ResourceSelector], reference: str) -> Iterator[tuple[ResourceSelector, Kind, str]]:
+    """The selectors that can select something for the placement, each with its kind and its objects' namespace."""
+    namespace = PlacementRef.parse(reference).namespace
+    place = namespace or narrowed_to(selectors)
     for selector in selectors:
         with suppress(InvalidObject):
             if may_kind_be_placed(selector.group, selector.kind):
-                yield selector, kind_of(selector)
+                kind = kind_of(selector)
+                if place if kind.namespaced else not namespace:
+                    yield selector, kind, place if kind.namespaced else ""
 
 
 def taken_apart(key: str) -> tuple[Kind, str, str] | None:
