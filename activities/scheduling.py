@@ -98,14 +98,14 @@ class SchedulingActivities(Scheduling):
         *,
         eviction: str = GRACEFUL,
         limits: Limits = STOCK,
-        upstream: ApiWriters | None = None,
+        kubernetes: ApiWriters | None = None,
         calls: ExtenderCalls | None = None,
     ) -> None:
-        """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions; `upstream`: what
-        writes to the Kubernetes API, where one is the store; `calls`: calls extenders, and is closed with these
+        """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions; `kubernetes`:
+        what writes to the Kubernetes API, where one is the store; `calls`: calls extenders, and is closed with these
         activities; None = made here.
         """
-        core = Core.of(process, pool, identity, settings, limits, upstream=upstream)
+        core = Core.of(process, pool, identity, settings, limits, kubernetes=kubernetes)
         finder = Finder(core)
         decider = Decider(core, finder)
         self._placements = LonePlacements(core, finder, decider)

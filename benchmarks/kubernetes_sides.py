@@ -170,17 +170,17 @@ class Wharfinger:
         """Start the worker; it may not be ready yet."""
         assert self.etcd is not None, "open() comes first"
         assert self.temporal is not None
-        upstream = None
+        kubernetes = None
         if self.api is not None:
             election = ElectionSettings(enabled=False)
-            upstream = KubernetesSettings(kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=election)
+            kubernetes = KubernetesSettings(kubeconfig=self.api.kubeconfig, qps=UNLIMITED, election=election)
         command = python_command(
             "worker",
             f"--etcd={self.etcd.url}",
             f"--temporal={self.temporal.near}",
             f"--health-port={self.port}",
             f"--max-txn-ops={MAX_TXN_OPS}",
-            *(kubernetes_arguments(upstream) if upstream is not None else ()),
+            *(kubernetes_arguments(kubernetes) if kubernetes is not None else ()),
             *self.options,
         )
         self.process = await self.children.start(f"{self.name}-worker", command)

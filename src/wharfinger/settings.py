@@ -306,7 +306,7 @@ class WorkerSettings:
     """Everything a worker process needs."""
 
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    upstream: KubernetesSettings | None = None
+    kubernetes: KubernetesSettings | None = None
     """The Kubernetes API whose pods are scheduled; None = the cluster's objects are in etcd itself."""
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = "wharfinger"

@@ -87,29 +87,29 @@ class Metrics:
             "wharfinger_gangs_torn",
             "Gangs of which the Kubernetes API bound some members only, because others went or changed meanwhile.",
         )
-        self.upstream_requests = self._counter(
+        self.kubernetes_requests = self._counter(
             "wharfinger_upstream_requests",
             "Requests to the Kubernetes API by verb (of HTTP) and code; `error`: no answer came.",
             ["verb", "code"],
         )
-        self.upstream_promises = self._gauge(
+        self.kubernetes_promises = self._gauge(
             "wharfinger_upstream_promises",
             "Binds that are committed in etcd and that the Kubernetes API has not shown yet.",
         )
-        self.upstream_oldest_promise = self._gauge(
+        self.kubernetes_oldest_promise = self._gauge(
             "wharfinger_upstream_oldest_promise_seconds",
             "Age of the oldest of them; minutes mean that the API refuses to answer, or a fence cannot be set.",
         )
-        self.upstream_import_lag = self._gauge(
+        self.kubernetes_import_lag = self._gauge(
             "wharfinger_upstream_import_lag_seconds",
             "Seconds since the importer last said that the copies are complete.",
         )
-        self.upstream_events = self._counter(
+        self.kubernetes_events = self._counter(
             "wharfinger_upstream_events",
             "Events for the Kubernetes API, by what became of them (written, counted, queue_full, unavailable, ...).",
             ["outcome"],
         )
-        self.upstream_copies = self._counter(
+        self.kubernetes_copies = self._counter(
             "wharfinger_upstream_copies",
             "States of the Kubernetes API's objects that were copied, by kind and by what became of the copy.",
             ["kind", "effect"],

@@ -30,7 +30,7 @@ class UpstreamRecorder:
     most_at_once: int = 0
 
     @property
-    def upstream(self) -> ApiClient:
+    def apiserver(self) -> ApiClient:
         return cast("ApiClient", self)
 
     async def create(self, resource: ApiResource, body: Object, *, namespace: str = "", **rest: object) -> ApiAnswer:

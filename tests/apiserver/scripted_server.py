@@ -142,6 +142,6 @@ async def ok(request: web.Request) -> web.StreamResponse:
     return web.json_response({"kind": "Status", "status": "Success"}, status=201)
 
 
-async def bind(upstream: ApiClient) -> ApiAnswer:
+async def bind(apiserver: ApiClient) -> ApiAnswer:
     """A write whose body is sent."""
-    return await upstream.create(PODS, BODY, namespace="ns", name="a", subresource="binding")
+    return await apiserver.create(PODS, BODY, namespace="ns", name="a", subresource="binding")

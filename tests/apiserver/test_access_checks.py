@@ -129,7 +129,7 @@ async def test_review_finds_what_is_missing() -> None:
 
     recorder = UpstreamRecorder(answers)
 
-    report = await review(recorder.upstream, NEEDS)
+    report = await review(recorder.apiserver, NEEDS)
 
     assert report == AccessReport(missing=(BIND_ACCESS, DELETE_ACCESS))
     assert not report.schedulable
@@ -145,7 +145,7 @@ async def test_verbs_of_one_resource_are_one_sentence() -> None:
         lambda written: verdict(asked(written)["resource"] not in ("csinodes", "configmaps", "leases"))
     )
 
-    report = await review(recorder.upstream, NEEDS)
+    report = await review(recorder.apiserver, NEEDS)
 
     assert report.sentences() == [
         "may not get, list, watch csinodes.storage.k8s.io: pods with volumes stay pending; "
@@ -160,7 +160,7 @@ async def test_verbs_of_one_resource_are_one_sentence() -> None:
 
 
 async def test_everything_allowed_needs_no_sentence() -> None:
-    report = await review(UpstreamRecorder(lambda written: verdict(True)).upstream, NEEDS)
+    report = await review(UpstreamRecorder(lambda written: verdict(True)).apiserver, NEEDS)
 
     assert report == AccessReport()
     assert report.schedulable
@@ -168,7 +168,7 @@ async def test_everything_allowed_needs_no_sentence() -> None:
 
 
 async def test_optional_access_does_not_stop_scheduling() -> None:
-    report = await review(UpstreamRecorder(lambda written: verdict(False)).upstream, [DELETE_ACCESS])
+    report = await review(UpstreamRecorder(lambda written: verdict(False)).apiserver, [DELETE_ACCESS])
 
     assert report.missing == (DELETE_ACCESS,)
     assert report.schedulable
@@ -182,9 +182,9 @@ async def test_optional_access_does_not_stop_scheduling() -> None:
 async def test_no_answer_is_not_a_refusal(answer: ApiAnswer | Exception) -> None:
     recorder = UpstreamRecorder(lambda written: answer)
 
-    report = await review(recorder.upstream, [BIND_ACCESS, NeededAccess("list", NODES, "x")])
+    report = await review(recorder.apiserver, [BIND_ACCESS, NeededAccess("list", NODES, "x")])
 
-    assert await is_allowed(recorder.upstream, BIND_ACCESS) is None
+    assert await is_allowed(recorder.apiserver, BIND_ACCESS) is None
     assert report.missing == ()
     assert report.sentences() == [
         "the API server did not answer whether these are allowed: create pods/binding, list nodes"
@@ -194,7 +194,7 @@ async def test_no_answer_is_not_a_refusal(answer: ApiAnswer | Exception) -> None
 async def test_review_ends_at_its_deadline() -> None:
     recorder = UpstreamRecorder(open=asyncio.Event())
 
-    report = await review(recorder.upstream, NEEDS, deadline=0.01)
+    report = await review(recorder.apiserver, NEEDS, deadline=0.01)
 
     assert report == AccessReport(unanswered=NEEDS)
     assert recorder.at_once == 0
@@ -204,11 +204,11 @@ async def test_refused_credentials_are_an_error() -> None:
     recorder = UpstreamRecorder(lambda written: UpstreamDenied("401"))
 
     with pytest.raises(UpstreamDenied):
-        await review(recorder.upstream, NEEDS)
+        await review(recorder.apiserver, NEEDS)
 
 
 async def test_one_access_can_be_asked_for() -> None:
     recorder = UpstreamRecorder(lambda written: verdict(asked(written)["verb"] == "list"))
 
-    assert await is_allowed(recorder.upstream, NeededAccess("list", PODS, "x")) is True
-    assert await is_allowed(recorder.upstream, BIND_ACCESS) is False
+    assert await is_allowed(recorder.apiserver, NeededAccess("list", PODS, "x")) is True
+    assert await is_allowed(recorder.apiserver, BIND_ACCESS) is False

@@ -56,7 +56,7 @@ class Bench:
         """While it is not set, events gather."""
         self.binds_wait = False
         self.lane = EventLane(
-            self.recorder.upstream,
+            self.recorder.apiserver,
             clock=self.clock,
             rng=random.Random(0),
             policy=policy,

@@ -21,15 +21,15 @@ _typed: type[ApiClient] = HttpApiClient
 
 async def test_writes_are_spelled_as_the_api_has_them(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server:
-        upstream = HttpApiClient(server.access())
-        await bind(upstream)
-        await upstream.create(PODS, BODY, namespace="ns", dry_run=True)
-        await upstream.replace(LEASES, "l", BODY, namespace="ns")
-        await upstream.patch(PODS, "a", BODY, namespace="ns", subresource="status")
-        await upstream.patch(NODES, "n", BODY, type_=PatchType.MERGE)
-        await upstream.delete(PODS, "a", namespace="ns", uid="u", revision=7, grace_seconds=0)
-        await upstream.delete(NODES, "system:n m")
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        await bind(apiserver)
+        await apiserver.create(PODS, BODY, namespace="ns", dry_run=True)
+        await apiserver.replace(LEASES, "l", BODY, namespace="ns")
+        await apiserver.patch(PODS, "a", BODY, namespace="ns", subresource="status")
+        await apiserver.patch(NODES, "n", BODY, type_=PatchType.MERGE)
+        await apiserver.delete(PODS, "a", namespace="ns", uid="u", revision=7, grace_seconds=0)
+        await apiserver.delete(NODES, "system:n m")
+        await apiserver.close()
 
     assert [(one.method, one.target) for one in server.heard] == [
         ("POST", "/api/v1/namespaces/ns/pods/a/binding"),
@@ -62,10 +62,10 @@ async def test_writes_are_spelled_as_the_api_has_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "..", "."])
 async def test_name_that_leads_to_another_path_is_refused(name: str) -> None:
-    upstream = HttpApiClient(Access("https://127.0.0.1:1", FixedCredentials()))
+    apiserver = HttpApiClient(Access("https://127.0.0.1:1", FixedCredentials()))
 
     with pytest.raises(ValueError, match="is no name of an object"):
-        await upstream.get(PODS, name, namespace="ns")
+        await apiserver.get(PODS, name, namespace="ns")
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ async def test_decided_requests_are_answers(
         return answer()
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        assert await bind(upstream) == expected
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        assert await bind(apiserver) == expected
+        await apiserver.close()
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ async def test_failures_of_the_server_are_unavailable(
         return status(code, "too\nbusy", **({"Retry-After": header} if header else {}))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), clocks=ApiClocks(now=lambda: 1_000_000.0))
+        apiserver = HttpApiClient(server.access(), clocks=ApiClocks(now=lambda: 1_000_000.0))
         with pytest.raises(UpstreamUnavailable, match=f"code {code}: too busy$") as write:
-            await bind(upstream)
+            await bind(apiserver)
         with pytest.raises(UpstreamUnavailable) as read:
-            await upstream.get(PODS, "a", namespace="ns")
+            await apiserver.get(PODS, "a", namespace="ns")
         with pytest.raises(UpstreamUnavailable) as dry:
-            await upstream.create(PODS, BODY, namespace="ns", dry_run=True)
-        await upstream.close()
+            await apiserver.create(PODS, BODY, namespace="ns", dry_run=True)
+        await apiserver.close()
 
     assert (write.value.maybe_applied, write.value.retry_after) == (maybe_applied, retry_after)
     assert (read.value.maybe_applied, dry.value.maybe_applied) == (False, False)
@@ -136,13 +136,13 @@ async def test_write_without_an_answer_in_time_may_be_applied(tmp_path: Path) ->
         return await (ok(request) if request.path == "/version" else gone(request))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), ApiLimits(deadline=0.5))
-        await upstream.read("/version")
+        apiserver = HttpApiClient(server.access(), ApiLimits(deadline=0.5))
+        await apiserver.read("/version")
         with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.5 s") as write:
-            await bind(upstream)
+            await bind(apiserver)
         with pytest.raises(UpstreamUnavailable) as read:
-            await upstream.get(PODS, "a", namespace="ns")
-        await upstream.close()
+            await apiserver.get(PODS, "a", namespace="ns")
+        await apiserver.close()
 
     assert write.value.maybe_applied
     assert not read.value.maybe_applied
@@ -160,28 +160,28 @@ async def test_cut_connection_may_have_applied_and_is_not_sent_twice(tmp_path: P
         return web.json_response({})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        await upstream.read("/version")
+        apiserver = HttpApiClient(server.access())
+        await apiserver.read("/version")
         cut = True
         sent = {
-            "POST": lambda: bind(upstream),
-            "PUT": lambda: upstream.replace(LEASES, "l", BODY, namespace="ns"),
-            "DELETE": lambda: upstream.delete(PODS, "a", namespace="ns"),
+            "POST": lambda: bind(apiserver),
+            "PUT": lambda: apiserver.replace(LEASES, "l", BODY, namespace="ns"),
+            "DELETE": lambda: apiserver.delete(PODS, "a", namespace="ns"),
         }
         with pytest.raises(UpstreamUnavailable) as broken:
             await sent[method]()
-        await upstream.close()
+        await apiserver.close()
 
     assert broken.value.maybe_applied
     assert [one.method for one in server.heard] == ["GET", method]
 
 
 async def test_connection_that_cannot_be_opened_has_applied_nothing() -> None:
-    upstream = HttpApiClient(Access(f"https://127.0.0.1:{free_port()}", FixedCredentials()))
+    apiserver = HttpApiClient(Access(f"https://127.0.0.1:{free_port()}", FixedCredentials()))
 
     with pytest.raises(UpstreamUnavailable, match="cannot connect: ") as refused:
-        await bind(upstream)
-    await upstream.close()
+        await bind(apiserver)
+    await apiserver.close()
 
     assert not refused.value.maybe_applied
 
@@ -191,10 +191,10 @@ async def test_answer_that_is_no_json_is_no_answer(tmp_path: Path) -> None:
         return web.Response(text="<html>welcome</html>")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
+        apiserver = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable, match="is this an API server") as write:
-            await bind(upstream)
-        await upstream.close()
+            await bind(apiserver)
+        await apiserver.close()
 
     assert write.value.maybe_applied
 
@@ -208,10 +208,10 @@ async def test_answers_have_a_limit(tmp_path: Path, chunked: bool) -> None:
         return response
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), ApiLimits(answer=50_000))
+        apiserver = HttpApiClient(server.access(), ApiLimits(answer=50_000))
         with pytest.raises(UpstreamUnavailable, match="more than 50000 bytes"):
-            await upstream.read("/version")
-        await upstream.close()
+            await apiserver.read("/version")
+        await apiserver.close()
 
 
 async def test_list_gives_pages_until_the_last(tmp_path: Path) -> None:
@@ -223,12 +223,12 @@ async def test_list_gives_pages_until_the_last(tmp_path: Path) -> None:
         return web.json_response({"metadata": metadata, "items": [{"metadata": {"name": token or "first"}}]})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        pages = upstream.list(PODS, field_selector="status.phase!=Failed", page=1)
+        apiserver = HttpApiClient(server.access())
+        pages = apiserver.list(PODS, field_selector="status.phase!=Failed", page=1)
         shown = [await anext(pages), await anext(pages)]
         with pytest.raises(HistoryGone, match="too old"):
             await anext(pages)
-        await upstream.close()
+        await apiserver.close()
 
     assert [(objects[0]["metadata"]["name"], revision) for objects, revision in shown] == [("first", 12), ("more", 12)]
     assert server.heard[0].target == "/api/v1/pods?limit=1&fieldSelector=status.phase%21%3DFailed"
@@ -246,10 +246,10 @@ async def test_requests_are_observed(tmp_path: Path) -> None:
         seen.append((method, code))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), observe=observe)
-        await bind(upstream)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access(), observe=observe)
+        await bind(apiserver)
+        await apiserver.close()
         with pytest.raises(UpstreamUnavailable):
-            await upstream.read("/version")
+            await apiserver.read("/version")
 
     assert seen == [("POST", 409), ("GET", 0)]

@@ -22,12 +22,12 @@ from wharfinger.errors import UpstreamDenied, UpstreamUnavailable
 
 async def test_certificate_that_is_not_trusted_is_named(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok, host="other.example") as server:
-        upstream = HttpApiClient(server.access())
+        apiserver = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable, match="its certificate is not trusted") as refused:
-            await bind(upstream)
+            await bind(apiserver)
         named = HttpApiClient(server.access(tls_server_name="other.example"))
         answer = await bind(named)
-        await upstream.close()
+        await apiserver.close()
         await named.close()
 
     assert not refused.value.maybe_applied
@@ -41,9 +41,9 @@ async def test_after_a_401_credentials_are_read_again_once(tmp_path: Path) -> No
 
     credentials = FixedCredentials("old", "new")
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(credentials))
-        answers = [await bind(upstream), await bind(upstream)]
-        await upstream.close()
+        apiserver = HttpApiClient(server.access(credentials))
+        answers = [await bind(apiserver), await bind(apiserver)]
+        await apiserver.close()
 
     assert [answer.done for answer in answers] == [True, True]
     assert credentials.refusals == 1
@@ -56,13 +56,13 @@ async def test_credentials_refused_twice_are_denied(tmp_path: Path) -> None:
 
     credentials = FixedCredentials("old")
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(credentials))
+        apiserver = HttpApiClient(server.access(credentials))
         with pytest.raises(UpstreamDenied, match="does not accept our credentials"):
-            await bind(upstream)
-        async with upstream.watch(PODS, revision=1) as batches:
+            await bind(apiserver)
+        async with apiserver.watch(PODS, revision=1) as batches:
             with pytest.raises(UpstreamDenied):
                 await anext(batches)
-        await upstream.close()
+        await apiserver.close()
 
     assert credentials.refusals == 2
     assert len(server.heard) == 4
@@ -73,10 +73,10 @@ async def test_redirects_are_not_followed(tmp_path: Path) -> None:
         raise web.HTTPTemporaryRedirect(f"https://127.0.0.1:{free_port()}/elsewhere")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
+        apiserver = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable, match="redirected with code 307, which is not followed"):
-            await bind(upstream)
-        await upstream.close()
+            await bind(apiserver)
+        await apiserver.close()
 
     assert len(server.heard) == 1
 
@@ -94,18 +94,18 @@ async def test_secrets_are_in_no_text(tmp_path: Path, caplog: pytest.LogCaptureF
 
     texts: list[str] = []
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        answer = await upstream.read("/forbidden")
+        apiserver = HttpApiClient(server.access())
+        answer = await apiserver.read("/forbidden")
         for path in ("/broken", "/busy"):
             with pytest.raises(UpstreamUnavailable) as raised:
-                await upstream.read(path)
+                await apiserver.read(path)
             error: BaseException | None = raised.value
             texts += traceback.format_exception(raised.value)
             while error is not None:
                 texts += [str(error), repr(error), repr(error.args)]
                 error = error.__cause__ or error.__context__
-        texts += [repr(upstream), repr(server.access()), repr(answer)]
-        await upstream.close()
+        texts += [repr(apiserver), repr(server.access()), repr(answer)]
+        await apiserver.close()
 
     assert answer.message == "you sent Bearer ..."
     assert "secret-token" not in "".join(texts) + caplog.text
@@ -127,13 +127,13 @@ async def test_client_certificate_is_shown_and_renewed(tmp_path: Path) -> None:
         credentials.identities = [
             ApiIdentity(certificate=one.cert.read_bytes(), key=one.key.read_bytes()) for one in signed
         ]
-        upstream = HttpApiClient(server.access(credentials))
-        answers = [await bind(upstream), await bind(upstream)]
+        apiserver = HttpApiClient(server.access(credentials))
+        answers = [await bind(apiserver), await bind(apiserver)]
         nobody = HttpApiClient(server.access())
         with pytest.raises(UpstreamUnavailable):
             await bind(nobody)
         await nobody.close()
-        await upstream.close()
+        await apiserver.close()
 
     assert [answer.code for answer in answers] == [201, 201]
     assert seen == ["old", "new", "new"]
@@ -143,9 +143,9 @@ async def test_user_and_password_are_sent(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server:
         credentials = FixedCredentials()
         credentials.identities = [ApiIdentity(username="ada", password="pass word")]
-        upstream = HttpApiClient(server.access(credentials))
-        await bind(upstream)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access(credentials))
+        await bind(apiserver)
+        await apiserver.close()
 
     assert server.heard[0].headers["Authorization"] == "Basic YWRhOnBhc3Mgd29yZA=="
 
@@ -153,9 +153,9 @@ async def test_user_and_password_are_sent(tmp_path: Path) -> None:
 async def test_proxy_passes_what_it_cannot_read(tmp_path: Path) -> None:
     """CONNECT: TLS, and with it the token, goes through the proxy to the server."""
     async with scripted_server(tmp_path, ok) as server, connect_proxy() as proxy:
-        upstream = HttpApiClient(server.access(proxy=proxy.url))
-        answer = await bind(upstream)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access(proxy=proxy.url))
+        answer = await bind(apiserver)
+        await apiserver.close()
 
     assert answer.done
     assert proxy.asked == [server.url.removeprefix("https://")]
@@ -165,10 +165,10 @@ async def test_proxy_passes_what_it_cannot_read(tmp_path: Path) -> None:
 
 async def test_proxy_that_refuses_has_sent_nothing(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server, connect_proxy(code=407) as proxy:
-        upstream = HttpApiClient(server.access(proxy=proxy.url.replace("http://", "http://user:hidden@")))
+        apiserver = HttpApiClient(server.access(proxy=proxy.url.replace("http://", "http://user:hidden@")))
         with pytest.raises(UpstreamUnavailable, match="the proxy refuses the connection with code 407") as refused:
-            await bind(upstream)
-        await upstream.close()
+            await bind(apiserver)
+        await apiserver.close()
 
     assert not refused.value.maybe_applied
     assert "hidden" not in "".join(traceback.format_exception(refused.value))

@@ -24,14 +24,14 @@ from wharfinger.errors import UpstreamUnavailable
 async def test_request_that_would_wait_too_long_is_not_sent(tmp_path: Path) -> None:
     """Leases are not counted."""
     async with scripted_server(tmp_path, ok) as server:
-        upstream = HttpApiClient(server.access(), ApiLimits(qps=0.01, burst=2))
-        await bind(upstream)
-        await bind(upstream)
+        apiserver = HttpApiClient(server.access(), ApiLimits(qps=0.01, burst=2))
+        await bind(apiserver)
+        await bind(apiserver)
         with pytest.raises(UpstreamUnavailable, match=r"our own limit \(qps, burst\)") as waiting:
-            await bind(upstream)
+            await bind(apiserver)
         for _ in range(5):
-            await upstream.get(LEASES, "l", namespace="ns")
-        await upstream.close()
+            await apiserver.get(LEASES, "l", namespace="ns")
+        await apiserver.close()
 
     assert not waiting.value.maybe_applied
     assert [one.method for one in server.heard] == ["POST"] * 2 + ["GET"] * 5
@@ -40,9 +40,9 @@ async def test_request_that_would_wait_too_long_is_not_sent(tmp_path: Path) -> N
 async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
     """Time stands still: the burst is all that may be sent, and events wait for ever to be tried again."""
     async with scripted_server(tmp_path, ok) as server:
-        upstream = HttpApiClient(server.access(), ApiLimits(qps=0.01, burst=50), clocks=ApiClocks(monotonic=Clock()))
+        apiserver = HttpApiClient(server.access(), ApiLimits(qps=0.01, burst=50), clocks=ApiClocks(monotonic=Clock()))
         never = asyncio.Event()
-        lane = EventLane(upstream, clock=Clock(), rng=random.Random(0), sleep=lambda _seconds: never.wait())
+        lane = EventLane(apiserver, clock=Clock(), rng=random.Random(0), sleep=lambda _seconds: never.wait())
         lane.start()
         for number in range(10_000):
             pod = pod_reference("ns", f"p-{number}", "u")
@@ -50,11 +50,11 @@ async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
         while len(server.heard) < 50:
             await asyncio.sleep(0)
 
-        binds = await asyncio.gather(*(bind(upstream) for _ in range(50)))
+        binds = await asyncio.gather(*(bind(apiserver) for _ in range(50)))
 
         waiting = lane.waiting
         await lane.stop(0.0)
-        await upstream.close()
+        await apiserver.close()
 
     assert [answer.done for answer in binds] == [True] * 50
     assert (waiting > 900, len(server.heard)) == (True, 100)
@@ -63,11 +63,11 @@ async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
 async def test_requests_wait_for_their_turn(tmp_path: Path) -> None:
     async with scripted_server(tmp_path, ok) as server:
         clock = asyncio.get_running_loop().time
-        upstream = HttpApiClient(server.access(), ApiLimits(qps=100, burst=1), clocks=ApiClocks(monotonic=clock))
+        apiserver = HttpApiClient(server.access(), ApiLimits(qps=100, burst=1), clocks=ApiClocks(monotonic=clock))
         began = clock()
-        answers = await asyncio.gather(*(bind(upstream) for _ in range(6)))
+        answers = await asyncio.gather(*(bind(apiserver) for _ in range(6)))
         took = clock() - began
-        await upstream.close()
+        await apiserver.close()
 
     assert [answer.done for answer in answers] == [True] * 6
     assert took >= 0.05

@@ -29,29 +29,29 @@ def revision(answer: ApiAnswer) -> int:
 async def test_killed_server_breaks_watches_and_forgets_history(mortal_kube_apiserver: ApiServerProcess) -> None:
     """Its watch cache begins anew: an older revision is answered with 410, inside a 200, and the list goes on."""
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1))
-    old = revision(await upstream.create(NAMESPACES, namespace("a")))
-    newer = revision(await upstream.create(NAMESPACES, namespace("b")))
-    async with upstream.watch(NAMESPACES, revision=old, newest=newer) as batches:
+    apiserver = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1))
+    old = revision(await apiserver.create(NAMESPACES, namespace("a")))
+    newer = revision(await apiserver.create(NAMESPACES, namespace("b")))
+    async with apiserver.watch(NAMESPACES, revision=old, newest=newer) as batches:
         assert (await anext(batches)).revision == newer
         await asyncio.to_thread(server.kill)
         with pytest.raises(UpstreamUnavailable):
             await anext(batches)
     with pytest.raises(UpstreamUnavailable) as refused:
-        await upstream.create(NAMESPACES, namespace("c"))
+        await apiserver.create(NAMESPACES, namespace("c"))
     assert not refused.value.maybe_applied
 
     server.start()
-    async with upstream.watch(NAMESPACES, revision=old, newest=newer) as batches:
+    async with apiserver.watch(NAMESPACES, revision=old, newest=newer) as batches:
         with pytest.raises(HistoryGone):
             await anext(batches)
-    async with upstream.watch(NAMESPACES) as batches:
+    async with apiserver.watch(NAMESPACES) as batches:
         batch = await anext(batches)
         while not batch.listed:
             batch = await anext(batches)
     assert batch.revision >= newer
-    assert (await upstream.get(NAMESPACES, "c")).code == 404
-    await upstream.close()
+    assert (await apiserver.get(NAMESPACES, "c")).code == 404
+    await apiserver.close()
 
 
 async def answered(ask: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
@@ -64,39 +64,39 @@ async def answered(ask: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
 async def test_write_to_a_stopped_server_is_in_doubt(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGSTOP: the kernel takes the request, and no answer comes. Afterwards the same client goes on."""
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1, silence=1.0, deadline=0.5))
+    apiserver = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1, silence=1.0, deadline=0.5))
     async with asyncio.timeout(20):
-        await answered(lambda: upstream.read("/version"))
+        await answered(lambda: apiserver.read("/version"))
     server.pause()
     try:
         with pytest.raises(UpstreamUnavailable, match=r"no answer within 0\.5 s") as lost:
-            await upstream.create(NAMESPACES, namespace("halted"))
+            await apiserver.create(NAMESPACES, namespace("halted"))
     finally:
         server.resume()
     async with asyncio.timeout(20):
-        read = await answered(lambda: upstream.get(NAMESPACES, "halted"))
+        read = await answered(lambda: apiserver.get(NAMESPACES, "halted"))
 
     assert lost.value.maybe_applied
     assert read.code in {200, 404}
-    await upstream.close()
+    await apiserver.close()
 
 
 async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: ApiServerProcess) -> None:
     """SIGKILL amid binds: what was answered is done, and what is certainly not applied is not."""
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1))
+    apiserver = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1))
     names = [f"doubtful-{number}" for number in range(150)]
     containers = [{"name": "app", "image": "registry.invalid/app"}]
     for name in names:
         body = {"metadata": {"name": name}, "spec": {"containers": containers}}
-        assert (await upstream.create(PODS, body, namespace="default")).done
+        assert (await apiserver.create(PODS, body, namespace="default")).done
     became: dict[str, str] = {}
     waiting = iter(names)
 
     async def bind(name: str) -> str:
         body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"}}
         try:
-            answer = await upstream.create(PODS, body, namespace="default", name=name, subresource="binding")
+            answer = await apiserver.create(PODS, body, namespace="default", name=name, subresource="binding")
         except UpstreamUnavailable as error:
             return "doubt" if error.maybe_applied else "not applied"
         assert answer.done, answer
@@ -112,13 +112,13 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: Api
     server.start()
     bound = {
         one["metadata"]["name"]
-        async for objects, _ in upstream.list(PODS, namespace="default")
+        async for objects, _ in apiserver.list(PODS, namespace="default")
         for one in objects
         if one["spec"].get("nodeName")
     }
     deleted = server.request("DELETE", f"{PODS.path('default')}?gracePeriodSeconds=0")  # or others bind the rest
     assert deleted.code == 200
-    await upstream.close()
+    await apiserver.close()
 
     of = {kind: {name for name, outcome in became.items() if outcome == kind} for kind in became.values()}
     assert len(became) == len(names)
@@ -129,9 +129,9 @@ async def test_doubt_is_all_that_a_kill_leaves_behind(mortal_kube_apiserver: Api
 
 async def test_watch_of_the_future_is_given_up(mortal_kube_apiserver: ApiServerProcess) -> None:
     server = mortal_kube_apiserver
-    upstream = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1, silence=1.0))
+    apiserver = HttpApiClient(read_access(server.kubeconfig), ApiLimits(qps=-1, silence=1.0))
 
-    async with upstream.watch(NAMESPACES, revision=10**9) as batches:
+    async with apiserver.watch(NAMESPACES, revision=10**9) as batches:
         with pytest.raises(UpstreamUnavailable):
             assert not any([batch.changes async for batch in batches])
-    await upstream.close()
+    await apiserver.close()

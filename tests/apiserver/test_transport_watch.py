@@ -24,11 +24,13 @@ FIRST = (
 )
 
 
-async def shown(upstream: HttpApiClient, revision: int | None, selector: str = "") -> tuple[list[Batch], UpstreamError]:
+async def shown(
+    apiserver: HttpApiClient, revision: int | None, selector: str = ""
+) -> tuple[list[Batch], UpstreamError]:
     """Everything that a watch shows, and what ends it."""
     batches: list[Batch] = []
     try:
-        async with upstream.watch(PODS, revision=revision, field_selector=selector) as following:
+        async with apiserver.watch(PODS, revision=revision, field_selector=selector) as following:
             async for batch in following:
                 batches.append(batch)  # noqa: PERF401 - those before the error count
     except UpstreamError as error:
@@ -47,9 +49,9 @@ async def test_first_list_comes_by_the_watch_itself(tmp_path: Path) -> None:
         return await lines(request, first, event("DELETED", "a", 12), bookmark(20), then="cut")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        batches, error = await shown(upstream, None, "status.phase!=Failed")
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        batches, error = await shown(apiserver, None, "status.phase!=Failed")
+        await apiserver.close()
 
     assert names(batches) == [(ChangeKind.ADDED, "a", 7), (ChangeKind.ADDED, "b", 3), (ChangeKind.DELETED, "a", 12)]
     assert [batch.revision for batch in batches if batch.listed] == [9]
@@ -65,9 +67,9 @@ async def test_watch_resumes_with_bookmarks(tmp_path: Path) -> None:
         return await lines(request, event("MODIFIED", "a", 8), bookmark(11))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        batches, error = await shown(upstream, 7)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        batches, error = await shown(apiserver, 7)
+        await apiserver.close()
 
     assert server.heard[0].target == "/api/v1/pods?watch=1&resourceVersion=7&allowWatchBookmarks=true"
     assert names(batches) == [(ChangeKind.MODIFIED, "a", 8)]
@@ -89,9 +91,9 @@ async def test_server_without_that_is_asked_for_pages(tmp_path: Path, code: int)
         return web.json_response({"metadata": {"resourceVersion": "12", "continue": page[1]}, "items": items})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        batches, _ = await shown(upstream, None)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        batches, _ = await shown(apiserver, None)
+        await apiserver.close()
 
     batches = [batch for batch in batches if batch.changes or batch.listed]
     assert [(batch.revision, batch.listed) for batch in batches] == [(0, False), (0, False), (12, True), (13, False)]
@@ -111,10 +113,10 @@ async def test_forgotten_history_in_an_event_or_an_answer(tmp_path: Path) -> Non
         return status(410, "too old", "Gone")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        batches, inside = await shown(upstream, 7)
-        _, real = await shown(upstream, 6)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        batches, inside = await shown(apiserver, 7)
+        _, real = await shown(apiserver, 6)
+        await apiserver.close()
 
     assert names(batches) == [(ChangeKind.ADDED, "a", 8)], "what came before is shown first"
     assert isinstance(inside, HistoryGone)
@@ -127,9 +129,9 @@ async def test_other_errors_in_a_watch_are_unavailable(tmp_path: Path) -> None:
         return await lines(request, error_event(500, "etcd is away", "InternalError"), then="hang")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        _, error = await shown(upstream, 7)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        _, error = await shown(apiserver, 7)
+        await apiserver.close()
 
     assert isinstance(error, UpstreamUnavailable)
     assert "code 500: etcd is away" in str(error)
@@ -141,9 +143,9 @@ async def test_refused_watch_has_its_code(tmp_path: Path, code: int) -> None:
         return status(code, "no", "Forbidden")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        _, error = await shown(upstream, None)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        _, error = await shown(apiserver, None)
+        await apiserver.close()
 
     assert isinstance(error, ReadRefused)
     assert error.code == code
@@ -155,9 +157,9 @@ async def test_busy_server_says_when_to_come_again(tmp_path: Path) -> None:
         return status(429, "the watch cache is not ready", "TooManyRequests", **{"Retry-After": "1"})
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        _, error = await shown(upstream, None)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        _, error = await shown(apiserver, None)
+        await apiserver.close()
 
     assert isinstance(error, UpstreamUnavailable)
     assert error.retry_after == 1.0
@@ -171,9 +173,9 @@ async def test_silent_watch_is_given_up(tmp_path: Path, first: bytes) -> None:
         return await (lines(request, first, then="hang") if first else gone(request))
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), ApiLimits(silence=0.3))
-        batches, error = await shown(upstream, 7)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access(), ApiLimits(silence=0.3))
+        batches, error = await shown(apiserver, 7)
+        await apiserver.close()
 
     assert len(names(batches)) == bool(first)
     assert isinstance(error, UpstreamUnavailable)
@@ -185,9 +187,9 @@ async def test_cut_in_the_middle_of_a_line_keeps_the_whole_ones(tmp_path: Path) 
         return await lines(request, event("ADDED", "a", 8) + event("ADDED", "b", 9)[:40])
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        batches, error = await shown(upstream, 7)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        batches, error = await shown(apiserver, 7)
+        await apiserver.close()
 
     assert names(batches) == [(ChangeKind.ADDED, "a", 8)]
     assert batches[-1].revision == 8
@@ -203,9 +205,9 @@ async def test_line_that_is_no_event_ends_the_watch(tmp_path: Path, line: bytes)
         return await lines(request, event("ADDED", "a", 8), line, then="hang")
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        batches, error = await shown(upstream, 7)
-        await upstream.close()
+        apiserver = HttpApiClient(server.access())
+        batches, error = await shown(apiserver, 7)
+        await apiserver.close()
 
     assert names(batches) == [(ChangeKind.ADDED, "a", 8)]
     assert isinstance(error, UpstreamUnavailable)
@@ -224,13 +226,13 @@ async def test_connection_is_read_while_its_listener_is_busy(tmp_path: Path) -> 
         return response
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        async with upstream.watch(PODS) as batches:
+        apiserver = HttpApiClient(server.access())
+        async with apiserver.watch(PODS) as batches:
             seen = [await anext(batches)]
             await sent.wait()
             while not seen[-1].listed:
                 seen.append(await anext(batches))
-        await upstream.close()
+        await apiserver.close()
 
     assert sum(len(batch.changes) for batch in seen) == 1000
 
@@ -320,11 +322,11 @@ async def test_changes_of_known_objects_come_in_one_batch(tmp_path: Path) -> Non
         return await gone(request)
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access())
-        async with upstream.watch(PODS, revision=1, gather=60.0) as batches:
+        apiserver = HttpApiClient(server.access())
+        async with apiserver.watch(PODS, revision=1, gather=60.0) as batches:
             assert not (await anext(batches)).changes
             batch = await anext(batches)
-        await upstream.close()
+        await apiserver.close()
 
     assert [change.object["metadata"]["name"] for change in batch.changes] == ["a", "b", "c"]
 
@@ -354,8 +356,8 @@ async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Pa
         await asyncio.sleep(3 * watching.GATHER)
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), clocks=ApiClocks(monotonic=Clock(), pause=pause))
-        async with upstream.watch(PODS, revision=1, gather=0.01) as batches:
+        apiserver = HttpApiClient(server.access(), clocks=ApiClocks(monotonic=Clock(), pause=pause))
+        async with apiserver.watch(PODS, revision=1, gather=0.01) as batches:
             assert await anext(batches) == Batch((), 1), "nothing has changed before"
             begun.set()
             await anext(batches)
@@ -363,7 +365,7 @@ async def test_new_objects_that_follow_each_other_come_in_one_batch(tmp_path: Pa
             first = await anext(batches)
             seen.set()
             second = await anext(batches)
-        await upstream.close()
+        await apiserver.close()
 
     names = [[change.object["metadata"]["name"] for change in batch.changes] for batch in (first, second)]
     assert (names, paused) == ([["a"], ["b", "c"]], [pytest.approx(watching.SPACING)])
@@ -439,10 +441,10 @@ async def test_new_object_is_not_held_back_by_a_watch_that_is_resumed(tmp_path: 
         await asyncio.Event().wait()
 
     async with scripted_server(tmp_path, answering) as server:
-        upstream = HttpApiClient(server.access(), clocks=ApiClocks(pause=pause))
-        async with upstream.watch(PODS, revision=1, newest=8) as batches:
+        apiserver = HttpApiClient(server.access(), clocks=ApiClocks(pause=pause))
+        async with apiserver.watch(PODS, revision=1, newest=8) as batches:
             batch = await anext(batches)
-        await upstream.close()
+        await apiserver.close()
 
     assert ([change.revision for change in batch.changes], batch.revision) == ([5, 9], 9)
 

@@ -53,13 +53,13 @@ async def test_authorities_are_those_of_the_config_map() -> None:
     cluster = Reviews()
     cluster.published = {"client-ca-file": "PEM", "requestheader-client-ca-file": "other"}
 
-    assert await client_authorities(cluster.upstream) == "PEM"
+    assert await client_authorities(cluster.apiserver) == "PEM"
 
 
 async def test_without_the_config_map_there_are_none(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Reviews()
-    assert await client_authorities(cluster.upstream) == ""
+    assert await client_authorities(cluster.apiserver) == ""
     cluster.away = True
-    assert await client_authorities(cluster.upstream) == ""
+    assert await client_authorities(cluster.apiserver) == ""
 
     assert caplog.text.count("client_authorities_unknown") == 2

@@ -43,7 +43,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.cache = Cache(clock=Clock())
-        self.cache.upstream = KubernetesSide()
+        self.cache.kubernetes = KubernetesSide()
         self.view = View(self.cache, Metrics())
         self.revision = 0
 

@@ -45,7 +45,7 @@ class Reviews:
         """Data of the ConfigMap with the authorities of clients."""
 
     @property
-    def upstream(self) -> ApiClient:
+    def apiserver(self) -> ApiClient:
         return cast("ApiClient", self)
 
     async def create(self, resource: ApiResource, body: Object, **_: Any) -> ApiAnswer:

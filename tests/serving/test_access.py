@@ -123,7 +123,7 @@ def secure(authority: Authority | None = None, tokens: Path | None = None, **fie
 async def test_masters_may_read_without_a_review(authority: Authority) -> None:
     reviews = Reviews()
     master = authority.sign("admin", organizations=["system:masters"])
-    async with serving(secure(authority), upstream=reviews.upstream) as server:
+    async with serving(secure(authority), apiserver=reviews.apiserver) as server:
         assert (await get(server, "/metrics", tls=trusting(showing=master)))[0] == 200
 
     assert reviews.asked == []
@@ -133,7 +133,7 @@ async def test_other_certificates_are_reviewed_for_access(authority: Authority) 
     reviews = Reviews()
     reviews.allowed.add(("scraper", "/metrics", "get"))
     shown = trusting(showing=authority.sign("scraper", organizations=["a", "b"]))
-    async with serving(secure(authority), upstream=reviews.upstream) as server:
+    async with serving(secure(authority), apiserver=reviews.apiserver) as server:
         assert (await get(server, "/metrics", tls=shown))[0] == 200
         code, text = await get(server, "/metrics/slis", tls=shown)
 
@@ -148,7 +148,7 @@ async def test_reviewed_token_may_read_what_the_cluster_allows() -> None:
     account = {"username": "system:serviceaccount:monitoring:p", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}}
     reviews.users[TOKEN] = account
     reviews.allowed.add((str(account["username"]), "/metrics", "get"))
-    async with serving(secure(), upstream=reviews.upstream) as server:
+    async with serving(secure(), apiserver=reviews.apiserver) as server:
         assert (await get(server, "/metrics", tls=trusting(), headers=bearer(TOKEN)))[0] == 200
         assert (await get(server, "/metrics", tls=trusting(), headers=bearer(TOKEN), method="HEAD"))[0] == 403
 
@@ -164,7 +164,7 @@ async def test_reviewed_token_may_read_what_the_cluster_allows() -> None:
 
 async def test_anonymous_callers_are_reviewed_for_access() -> None:
     reviews = Reviews()
-    async with serving(secure(), upstream=reviews.upstream) as server:
+    async with serving(secure(), apiserver=reviews.apiserver) as server:
         assert (await get(server, "/metrics", tls=trusting()))[0] == 403
         reviews.allowed.add(("system:anonymous", "/metrics/slis", "get"))
         assert (await get(server, "/metrics/slis", tls=trusting()))[0] == 200
@@ -174,7 +174,7 @@ async def test_reviews_are_kept_for_ten_seconds() -> None:
     reviews, clock = Reviews(), Hand()
     reviews.users[TOKEN] = {"username": "p"}
     reviews.allowed.add(("p", "/metrics", "get"))
-    async with serving(secure(), upstream=reviews.upstream, clock=clock) as server:
+    async with serving(secure(), apiserver=reviews.apiserver, clock=clock) as server:
         for moment in (0.0, 9.9, 10.1):
             clock.seconds = 1000.0 + moment
             assert (await get(server, "/metrics", tls=trusting(), headers=bearer(TOKEN)))[0] == 200
@@ -184,7 +184,7 @@ async def test_reviews_are_kept_for_ten_seconds() -> None:
 
 async def test_denials_are_kept_for_ten_seconds() -> None:
     reviews, clock = Reviews(), Hand()
-    async with serving(secure(), upstream=reviews.upstream, clock=clock) as server:
+    async with serving(secure(), apiserver=reviews.apiserver, clock=clock) as server:
         for moment in (0.0, 9.9, 10.1):
             clock.seconds = 1000.0 + moment
             assert (await get(server, "/metrics", tls=trusting(), headers=bearer(TOKEN)))[0] == 401
@@ -197,7 +197,7 @@ async def test_nothing_is_served_without_a_review(known: bool) -> None:
     reviews, clock = Reviews(), Hand()
     reviews.users[TOKEN] = {"username": "p"}
     reviews.allowed.add(("p", "/metrics/slis", "get"))
-    async with serving(secure(), upstream=reviews.upstream, clock=clock) as server:
+    async with serving(secure(), apiserver=reviews.apiserver, clock=clock) as server:
         if known:
             await get(server, "/metrics/slis", tls=trusting(), headers=bearer(TOKEN))
         reviews.away = True
@@ -210,14 +210,14 @@ async def test_nothing_is_served_without_a_review(known: bool) -> None:
 
 async def test_paths_are_open_that_the_options_name() -> None:
     options = secure(always_allow_paths=("/metrics", "readyz*"))
-    async with serving(options, upstream=Reviews().upstream) as server:
+    async with serving(options, apiserver=Reviews().apiserver) as server:
         assert (await get(server, "/metrics", tls=trusting()))[0] == 200
         assert (await get(server, "/readyz/etcd", tls=trusting()))[0] == 200
         assert (await get(server, "/livez", tls=trusting()))[0] == 403
 
 
 async def test_details_of_a_check_need_credentials_in_kubernetes() -> None:
-    async with serving(secure(), upstream=Reviews().upstream) as server:
+    async with serving(secure(), apiserver=Reviews().apiserver) as server:
         assert (await get(server, "/readyz", tls=trusting()))[0] == 200
         assert (await get(server, "/readyz/etcd", tls=trusting()))[0] == 403
 
@@ -233,7 +233,7 @@ async def test_no_log_line_has_a_token_that_an_error_repeats(caplog: pytest.LogC
     reviews.away = True
     reviews.away_because = f"POST /tokenreviews: code 502: cannot pass on {token[:200]} ..."
 
-    async with serving(secure(), upstream=reviews.upstream) as server:
+    async with serving(secure(), apiserver=reviews.apiserver) as server:
         assert (await get(server, "/metrics", tls=trusting(), headers=bearer(token)))[0] == 503
 
     assert "token_review_failed" in caplog.text
@@ -243,7 +243,7 @@ async def test_no_log_line_has_a_token_that_an_error_repeats(caplog: pytest.LogC
 async def test_no_log_line_has_a_token(tokens: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     reviews = Reviews()
-    async with serving(secure(tokens=tokens), upstream=reviews.upstream) as server:
+    async with serving(secure(tokens=tokens), apiserver=reviews.apiserver) as server:
         for headers in (bearer(TOKEN), bearer(TOKEN + "x"), bearer(TOKEN + "x" * 9000), {"Authorization": TOKEN}):
             await get(server, "/metrics", tls=trusting(), headers=headers)
         reviews.code = 403

@@ -173,7 +173,7 @@ class AccessReport:
 
 
 async def review(
-    upstream: ApiClient, needs: Iterable[NeededAccess], *, deadline: float = REVIEW_DEADLINE
+    apiserver: ApiClient, needs: Iterable[NeededAccess], *, deadline: float = REVIEW_DEADLINE
 ) -> AccessReport:
     """Ask for every row, several at once, for at most `deadline` seconds.
 
@@ -184,7 +184,7 @@ async def review(
 
     async def ask(need: NeededAccess) -> bool | None:
         async with places:
-            return await is_allowed(upstream, need)
+            return await is_allowed(apiserver, need)
 
     tasks = [asyncio.ensure_future(ask(need)) for need in asked]
     try:
@@ -201,13 +201,13 @@ async def review(
     )
 
 
-async def is_allowed(upstream: ApiClient, need: NeededAccess) -> bool | None:
+async def is_allowed(apiserver: ApiClient, need: NeededAccess) -> bool | None:
     """Whether we may do this; None when the server does not answer, or does not do such reviews.
 
     Raises `UpstreamDenied` when it does not accept the credentials.
     """
     try:
-        answer = await upstream.create(client.OWN_ACCESS_REVIEWS, need.body())
+        answer = await apiserver.create(client.OWN_ACCESS_REVIEWS, need.body())
     except UpstreamUnavailable:
         return None
     if not answer.done or answer.object is None:

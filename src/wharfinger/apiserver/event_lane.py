@@ -90,7 +90,7 @@ class EventLane:
 
     def __init__(
         self,
-        upstream: ApiClient,
+        apiserver: ApiClient,
         *,
         clock: Callable[[], float],
         rng: random.Random,
@@ -105,7 +105,7 @@ class EventLane:
         A retry of an attempt that is remembered counts as no event. `binds_wait`: whether binds wait for their turn;
         `sleep` is for the pauses between tries, `gather` for those in which events gather.
         """
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._clock = clock
         self._rng = rng
         self._policy = policy
@@ -264,7 +264,7 @@ class EventLane:
     async def _say_again(self, series: Series, event: ApiEvent | None) -> None:
         """Write the count of a series. Where the server no longer has the event, create it as the repeat says it."""
         count, patch = series.count, series_patch(series.count, series.last)
-        answer = await self._ask(lambda: self._upstream.patch(EVENTS, series.name, patch, namespace=series.namespace))
+        answer = await self._ask(lambda: self._apiserver.patch(EVENTS, series.name, patch, namespace=series.namespace))
         if answer is None:
             return  # the next repeat, or a sweep, tries again
         written = answer.done
@@ -279,7 +279,7 @@ class EventLane:
 
     async def _create(self, event: ApiEvent, count: int = 1) -> EventOutcome:
         body = event.body(count)
-        answer = await self._ask(lambda: self._upstream.create(EVENTS, body, namespace=event.namespace))
+        answer = await self._ask(lambda: self._apiserver.create(EVENTS, body, namespace=event.namespace))
         if answer is None:
             return EventOutcome.UNAVAILABLE
         if answer.done or answer.code == 409:  # 409: an earlier try, here or on another worker, created it

@@ -39,19 +39,19 @@ _TYPES = {
 }
 
 
-async def claim(store: Store, *, cluster: str, namespace: str, upstream: str = "") -> None:
+async def claim(store: Store, *, cluster: str, namespace: str, kubernetes_uid: str = "") -> None:
     """Write whose etcd this is, at the first start; later, check it. Raises `InstallationMismatch`.
 
-    `upstream`: uid of the Kubernetes cluster whose pods are scheduled; empty = its objects are in etcd itself.
+    `kubernetes_uid`: uid of the Kubernetes cluster whose pods are scheduled; empty = its objects are in etcd itself.
     """
     ours = InstallationRecord(
         cluster=cluster,
         temporal_namespace=namespace,
         format=store.format,
-        upstream=upstream,
-        id=uuid4().hex[:12] if upstream else "",
+        upstream=kubernetes_uid,
+        id=uuid4().hex[:12] if kubernetes_uid else "",
     )
-    if upstream and await _has_own_pods(store):
+    if kubernetes_uid and await _has_own_pods(store):
         raise InstallationMismatch(
             "this etcd has pods or nodes that were written to it directly: the copies of a Kubernetes API need an "
             "etcd, or a prefix, of their own; check --etcd"
@@ -146,13 +146,13 @@ async def prepare(
     cluster: str,
     rng: random.Random,
     software: SoftwareRecord | None = None,
-    upstream: str = "",
+    kubernetes_uid: str = "",
 ) -> None:
-    """All of the above, tried until both servers answer. `software`: where it decides; `upstream`: as for `claim`."""
+    """All of the above, until both servers answer. `software`: where it decides; `kubernetes_uid`: as for `claim`."""
     said = False
     for delay in delays(0.2, 3.0, rng):
         try:
-            await claim(store, cluster=cluster, namespace=client.namespace, upstream=upstream)
+            await claim(store, cluster=cluster, namespace=client.namespace, kubernetes_uid=kubernetes_uid)
             await keep_profiles(store, profiles)
             if software is not None:
                 await keep_software(store, software)

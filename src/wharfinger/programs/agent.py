@@ -81,16 +81,16 @@ class Agent:
         runtime: Runtime,
         ask: Ask,
         environ: Mapping[str, str] = os.environ,
-        upstream_uid: str = "",
+        kubernetes_uid: str = "",
     ) -> None:
-        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `upstream_uid`: of the
+        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `kubernetes_uid`: of the
         Kubernetes cluster whose pods the instances schedule, empty for none.
         """
         self._settings = settings
         self._process = process
         self._client = client
         self._runtime = runtime
-        self._upstream_uid = upstream_uid
+        self._kubernetes_uid = kubernetes_uid
         self.metrics = process.metrics
         store, clock, rng, host = process.store, process.clock, process.rng, settings.host
         self._exits = HostExits(process, runtime, host)
@@ -181,7 +181,7 @@ class Agent:
             (),
             cluster=self._settings.cluster,
             rng=self._process.rng,
-            upstream=self._upstream_uid,
+            kubernetes_uid=self._kubernetes_uid,
         )
         await unless_stopped(stop, preparing)
         await unless_stopped(stop, self._registration.claim())
@@ -273,7 +273,7 @@ async def run_agent(settings: AgentSettings, serving: ServingOptions | None = No
             found.temporal,
             runtime=runtime,
             ask=asking(session, min(3.0, settings.probe_every)),
-            upstream_uid=uid,
+            kubernetes_uid=uid,
         )
         found.health.content.checks, found.health.content.refresh = agent.checks, agent.refresh_metrics
         await agent.run(stop)
@@ -286,16 +286,16 @@ async def _cluster_uid(settings: AgentSettings, found: Opened, stop: asyncio.Eve
     An agent needs the API only before anything is in etcd: later it starts instances whether the API answers or not,
     and these compare the uid. Raises `ConfigurationError` and `InstallationMismatch`.
     """
-    if settings.upstream is None:
+    if settings.kubernetes is None:
         return ""
     installed = await unless_stopped(stop, installation_of(found.process.store))
     if installed is not None and installed.upstream:
         return installed.upstream
-    api = open_api_server(settings.upstream)
+    api = open_api_server(settings.kubernetes)
     try:
         connecting = connect_api_server(
             api,
-            settings.upstream,
+            settings.kubernetes,
             found.process.store,
             cluster=settings.cluster,
             temporal_namespace=found.temporal.namespace,

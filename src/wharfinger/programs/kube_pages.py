@@ -29,14 +29,14 @@ CONFIG_MAPS = ApiResource("", "v1", "configmaps", namespaced=True)
 NAMESPACE, NAME, KEY = "kube-system", "extension-apiserver-authentication", "client-ca-file"
 
 
-async def client_authorities(upstream: ApiClient, *, logged: set[str] | None = None) -> str:
+async def client_authorities(apiserver: ApiClient, *, logged: set[str] | None = None) -> str:
     """Their certificates as PEM; empty, with a log line, where they cannot be had: then no certificate is accepted.
 
     `logged` keeps the reason that was logged last, which is not logged again until it is another one.
     """
     reasons = logged if logged is not None else set()
     try:
-        answer = await upstream.get(CONFIG_MAPS, NAME, namespace=NAMESPACE)
+        answer = await apiserver.get(CONFIG_MAPS, NAME, namespace=NAMESPACE)
     except UpstreamError as error:
         why = str(error)
     else:
@@ -97,11 +97,11 @@ class KubePages:
         """`/metrics/resources`, once etcd answers."""
         content.pods = lambda: stored_amounts(store)
 
-    async def require_authorities(self, server: Server, upstream: ApiClient) -> None:
+    async def require_authorities(self, server: Server, apiserver: ApiClient) -> None:
         """Trust the cluster's authorities before anything else, where the flags say so. Raises `UsageError`."""
         if not self.needs_client_ca:
             return
-        found = await client_authorities(upstream)
+        found = await client_authorities(apiserver)
         if not found:
             raise UsageError(
                 "the client CA cannot be looked up in ConfigMap kube-system/extension-apiserver-authentication: grant "
@@ -109,11 +109,11 @@ class KubePages:
             )
         server.trust(found)
 
-    async def follow_authorities(self, server: Server, upstream: ApiClient) -> None:
+    async def follow_authorities(self, server: Server, apiserver: ApiClient) -> None:
         """Trust the cluster's authorities as they are, until cancelled."""
         logged: set[str] = set()
         while self.looks_up_client_ca:
-            found = await client_authorities(upstream, logged=logged)
+            found = await client_authorities(apiserver, logged=logged)
             try:
                 if found:
                     server.trust(found)

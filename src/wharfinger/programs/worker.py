@@ -64,10 +64,10 @@ class Worker:
         configured: Configured | None = None,
         health_url: str = "",
         grant: OwnGrant | None = None,
-        upstream: ConnectedApi | None = None,
+        connected: ConnectedApi | None = None,
     ) -> None:
         """`configured`: what `settings.config` comes to, when it was read already; `grant`: the one that the settings
-        name; `upstream`: the Kubernetes API whose pods are scheduled.
+        name; `connected`: the Kubernetes API whose pods are scheduled.
         """
         self.grant = grant if grant is not None else own_grant(settings, process.store)
         self._cluster = cluster = check_cluster(settings.cluster)
@@ -86,14 +86,14 @@ class Worker:
         )
         calls = ExtenderCalls(clock=process.clock)
         parts = None
-        if upstream is not None:
+        if connected is not None:
             binders, whole = (
                 ExtenderBinders(self.cache, self._profiles, calls),
                 bool(configured.configuration.extenders),
             )
-            parts = KubernetesParts(process, upstream, settings, binders=binders, whole=whole)
-        self._upstream_uid = upstream.uid if upstream is not None else ""
-        self.cache.upstream = parts.side if parts is not None else None
+            parts = KubernetesParts(process, connected, settings, binders=binders, whole=whole)
+        self._kubernetes_uid = connected.uid if connected is not None else ""
+        self.cache.kubernetes = parts.side if parts is not None else None
         revision = str(settings.grant.revision) if settings.grant is not None else ""
         self._software = software_of(configured)
         life = f"{self._software.digest}-{process.rng.getrandbits(32):08x}"
@@ -104,7 +104,7 @@ class Worker:
             settings.binding,
             eviction=settings.eviction,
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
-            upstream=parts.writers if parts is not None else None,
+            kubernetes=parts.writers if parts is not None else None,
             calls=calls,
         )
         node_evictions = NodeEvictionActivities(process, self.cache, settings.node_evictions, mode=settings.eviction)
@@ -190,7 +190,7 @@ class Worker:
             cluster=self._cluster,
             rng=self._process.rng,
             software=self._software,
-            upstream=self._upstream_uid,
+            kubernetes_uid=self._kubernetes_uid,
         )
         await unless_stopped(stop, while_granted(self.grant, preparing))
         try:
@@ -203,7 +203,7 @@ class Worker:
 def configuration_of(settings: WorkerSettings) -> Configured:
     """What `settings.config` comes to. Raises `InvalidConfiguration`."""
     configured = load_configuration(settings.config, all_plugins=settings.all_plugins, format_=settings.format)
-    binders = [] if settings.upstream is not None else list(binding(configured.configuration.settings.extenders))
+    binders = [] if settings.kubernetes is not None else list(binding(configured.configuration.settings.extenders))
     if binders:
         raise refuse(binders)
     return configured

@@ -104,8 +104,8 @@ class _WorkerProcess:
             configuration=lambda: self._configured.configuration.document(secrets=False),
         )
         api = None
-        if self._settings.upstream is not None:
-            api = open_api_server(self._settings.upstream, self._metrics)
+        if self._settings.kubernetes is not None:
+            api = open_api_server(self._settings.kubernetes, self._metrics)
             self._stack.push_async_callback(api.close)
         health = await self._serve(serving, content, api)
         log.info("worker_starts tenant=%s", self._settings.tenant)
@@ -125,12 +125,12 @@ class _WorkerProcess:
         if client is None:
             return self._code()
         log.info("temporal_connected")
-        upstream = None
+        connected = None
         if api is not None:
-            upstream = await self._unless_ended(self._connected(api, store, client))
-            if upstream is None:
+            connected = await self._unless_ended(self._connected(api, store, client))
+            if connected is None:
                 return self._code()
-            log.info("kubernetes_connected cluster=%s", upstream.uid)
+            log.info("kubernetes_connected cluster=%s", connected.uid)
         worker = Worker(
             self._settings,
             ProcessParts(store, self._metrics, rng=self._rng),
@@ -138,7 +138,7 @@ class _WorkerProcess:
             configured=self._configured,
             health_url=health.url,
             grant=self._grant,
-            upstream=upstream,
+            connected=connected,
         )
         content.checks, content.refresh = worker.checks, worker.refresh_metrics
         await worker.run(self._stop)
@@ -155,7 +155,7 @@ class _WorkerProcess:
             self._stack.push_async_callback(reviewer.close)
         if self._pages is not None:
             self._pages.fill(content)
-        health = Server(options, content, upstream=reviewer)
+        health = Server(options, content, apiserver=reviewer)
         await health.start()
         self._stack.push_async_callback(health.stop)
         if self._pages is not None and reviewer is not None:
@@ -176,11 +176,11 @@ class _WorkerProcess:
 
     async def _connected(self, api: ApiClient, store: Store, client: Client) -> ConnectedApi:
         """The Kubernetes API, as soon as it answers. Raises `InstallationMismatch`."""
-        assert self._settings.upstream is not None, "there is an API"
+        assert self._settings.kubernetes is not None, "there is an API"
         self._waits_for |= {"temporal": OK, "kubernetes": WAITING}
         return await connect_api_server(
             api,
-            self._settings.upstream,
+            self._settings.kubernetes,
             store,
             cluster=check_cluster(self._settings.cluster),
             temporal_namespace=client.namespace,

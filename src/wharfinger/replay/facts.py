@@ -189,7 +189,7 @@ class Facts:
 
     def _made(self) -> View:
         cache = Cache(clock=lambda: 0.0)
-        cache.upstream = KubernetesSide() if self._copies else None
+        cache.kubernetes = KubernetesSide() if self._copies else None
         return View(cache, self._metrics, format_=self._format)
 
     def _observe(self, event: Event) -> ObservedKey | None:

@@ -196,13 +196,13 @@ class Authenticator:
     def __init__(
         self,
         options: AuthenticationOptions,
-        upstream: ApiClient | None,
+        apiserver: ApiClient | None,
         *,
         clock: Callable[[], float],
         utc_seconds: Callable[[], float] = time.time,
     ) -> None:
-        """`upstream`: reviews tokens; None = only those of the file are known. Raises `UsageError`."""
-        self._upstream = upstream
+        """`apiserver`: reviews tokens; None = only those of the file are known. Raises `UsageError`."""
+        self._apiserver = apiserver
         self._ttl = options.token_ttl
         self._utc_seconds = utc_seconds
         self._hash = KeyedHash()
@@ -226,11 +226,11 @@ class Authenticator:
         found = self._static.find(token) if self._static is not None else None
         if found is not None:
             return found
-        if self._upstream is None:
+        if self._apiserver is None:
             return UNAUTHORIZED
-        upstream = self._upstream
+        apiserver = self._apiserver
         try:
-            return await self._cache.get(self._hash(token), lambda: self._review(upstream, token))
+            return await self._cache.get(self._hash(token), lambda: self._review(apiserver, token))
         except UpstreamError as error:
             said = str(error)
             if token[:TELLTALE] in said:  # who answers with an error may repeat what was sent, cut anywhere
@@ -255,10 +255,10 @@ class Authenticator:
         groups = tuple(value for key, value in subject if key == "organizationName")
         return Caller(name, groups=(*groups, AUTHENTICATED), by_certificate=True) if name else None
 
-    async def _review(self, upstream: ApiClient, token: str) -> tuple[Caller | Barred, float]:
+    async def _review(self, apiserver: ApiClient, token: str) -> tuple[Caller | Barred, float]:
         """Ask the API server. Raises `UpstreamError`."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        answer = await upstream.create(TOKEN_REVIEWS, body)
+        answer = await apiserver.create(TOKEN_REVIEWS, body)
         if not answer.done or answer.object is None:
             raise UpstreamError(f"TokenReview: status {answer.code} {answer.reason}")  # its message may have the token
         status = answer.object.get("status") or {}
@@ -282,11 +282,11 @@ class Authorizer:
     """Decides for one server."""
 
     def __init__(
-        self, options: AuthorizationOptions, upstream: ApiClient | None, *, clock: Callable[[], float]
+        self, options: AuthorizationOptions, apiserver: ApiClient | None, *, clock: Callable[[], float]
     ) -> None:
-        """`upstream`: the cluster; None = there is none to ask. `clock`: monotonic seconds."""
+        """`apiserver`: the cluster; None = there is none to ask. `clock`: monotonic seconds."""
         self._options = options
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._hash = KeyedHash()
         self._cache: ReviewCache[Barred | None] = ReviewCache(clock)
 
@@ -296,21 +296,21 @@ class Authorizer:
             return None
         if not set(self._options.always_allow_groups).isdisjoint(caller.groups):
             return None
-        upstream = self._upstream
-        if upstream is None:
+        apiserver = self._apiserver
+        if apiserver is None:
             return UNAUTHORIZED if caller is ANONYMOUS else _forbidden(caller, path, verb)
         key = self._hash(json.dumps([_user(caller), path, verb], sort_keys=True))
         try:
-            return await self._cache.get(key, lambda: self._review(upstream, caller, path, verb))
+            return await self._cache.get(key, lambda: self._review(apiserver, caller, path, verb))
         except UpstreamError as error:
             log.warning("access_review_failed user=%r path=%r error=%r", caller.name, path, str(error))
             return Barred(503, "ServiceUnavailable", UNREVIEWED)
 
-    async def _review(self, upstream: ApiClient, caller: Caller, path: str, verb: str) -> tuple[Barred | None, float]:
+    async def _review(self, apiserver: ApiClient, caller: Caller, path: str, verb: str) -> tuple[Barred | None, float]:
         """Ask the cluster. Raises `UpstreamError`."""
         spec = {**_user(caller), "nonResourceAttributes": {"path": path, "verb": verb}}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        answer = await upstream.create(ACCESS_REVIEWS, body)
+        answer = await apiserver.create(ACCESS_REVIEWS, body)
         if not answer.done or answer.object is None:
             raise UpstreamError(f"SubjectAccessReview: status {answer.code} {answer.reason}: {answer.message}")
         status = answer.object.get("status") or {}

@@ -57,19 +57,19 @@ class Server:
         options: ServingOptions,
         content: Content,
         *,
-        upstream: ApiClient | None = None,
+        apiserver: ApiClient | None = None,
         clock: Callable[[], float] = time.monotonic,
         limits: ConnectionLimits = USUAL,
     ) -> None:
-        """`upstream` reviews tokens and access; None = there is no cluster to ask. Raises `UsageError`."""
+        """`apiserver` reviews tokens and access; None = there is no cluster to ask. Raises `UsageError`."""
         self.content = content
         self._options = options
         self._clock = clock
         self._began = clock()
         self._started_at = datetime.datetime.now(datetime.UTC)
         self._tls = TlsContexts(options, clock=clock) if options.tls is not None else None
-        self._authenticator = Authenticator(options.authentication, upstream, clock=clock)
-        self._authorizer = Authorizer(options.authorization, upstream, clock=clock)
+        self._authenticator = Authenticator(options.authentication, apiserver, clock=clock)
+        self._authorizer = Authorizer(options.authorization, apiserver, clock=clock)
         self._hosts = AllowedHosts(options.allowed_hosts) if options.tls is None else None
         self._health = HealthPages(content, kubernetes=options.kubernetes)
         self._exposition = Exposition(content, options.exposition)

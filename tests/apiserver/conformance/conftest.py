@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 class Cluster:
     """What a test of the conformance suite stands on."""
 
-    upstream: ApiClient
+    apiserver: ApiClient
     namespace: str
     memory: MemoryUpstream | None = None
     process: ApiServerProcess | None = None
@@ -44,14 +44,14 @@ class Cluster:
 
     async def pod(self, name: str, **spec: Any) -> dict[str, Any]:
         """A new pod."""
-        answer = await self.upstream.create(PODS, self.pod_body(name, **spec), namespace=self.namespace)
+        answer = await self.apiserver.create(PODS, self.pod_body(name, **spec), namespace=self.namespace)
         assert answer.code == 201, answer
         assert answer.object is not None
         return dict(answer.object)
 
     async def read(self, name: str) -> Mapping[str, Any]:
         """A pod as it is now."""
-        answer = await self.upstream.get(PODS, name, namespace=self.namespace)
+        answer = await self.apiserver.get(PODS, name, namespace=self.namespace)
         assert answer.object is not None, answer
         return answer.object
 
@@ -63,7 +63,7 @@ class Cluster:
             "metadata": {"name": name, "namespace": self.namespace, **metadata},
             "target": {"kind": "Node", "name": node},
         }
-        return await self.upstream.create(
+        return await self.apiserver.create(
             PODS, body, namespace=self.namespace, name=name, subresource="binding", dry_run=dry_run
         )
 
@@ -74,14 +74,14 @@ class Cluster:
         unbound one, and deletes it at once: so it was for 6 of 400 pods that were deleted right after their bind.
         """
         made = await self.pod(name)
-        async with self.upstream.watch(PODS, revision=revision_of(made)) as batches:
+        async with self.apiserver.watch(PODS, revision=revision_of(made)) as batches:
             await self.bind(name, node)
             while not any(change.object["spec"].get("nodeName") for change in await self.next_changes(batches)):
                 pass
 
     async def patch_status(self, name: str, body: dict[str, Any]) -> ApiAnswer:
         """A strategic merge patch of `pods/status`."""
-        return await self.upstream.patch(PODS, name, body, namespace=self.namespace, subresource="status")
+        return await self.apiserver.patch(PODS, name, body, namespace=self.namespace, subresource="status")
 
     def of_ours(self, batch: Batch) -> list[ApiChange]:
         """The changes of this test's namespace: the tests share a server."""
@@ -105,8 +105,8 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     else:
         process: ApiServerProcess = request.getfixturevalue("kube_apiserver")
         made = Cluster(HttpApiClient(read_access(process.kubeconfig), ApiLimits(qps=-1)), namespace, process=process)
-    answer = await made.upstream.create(NAMESPACES, {"metadata": {"name": namespace}})
+    answer = await made.apiserver.create(NAMESPACES, {"metadata": {"name": namespace}})
     assert answer.code == 201, answer
     yield made
-    for client in (made.upstream, *made.clients):
+    for client in (made.apiserver, *made.clients):
         await client.close()

@@ -75,8 +75,8 @@ async def test_dry_run_of_a_bind_checks_and_does_nothing(cluster: Cluster) -> No
 async def test_pod_that_is_being_deleted_is_not_bound(cluster: Cluster) -> None:
     body = cluster.pod_body("a")
     body["metadata"]["finalizers"] = ["wharfinger.dev/test"]
-    await cluster.upstream.create(PODS, body, namespace=cluster.namespace)
-    await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
+    await cluster.apiserver.create(PODS, body, namespace=cluster.namespace)
+    await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
 
     answer = await cluster.bind("a", "node-1")
 
@@ -97,7 +97,7 @@ async def test_binding_of_another_name_is_refused(cluster: Cluster) -> None:
     await cluster.pod("a")
     body = {"metadata": {"name": "b"}, "target": {"kind": "Node", "name": "node-1"}}
 
-    answer = await cluster.upstream.create(PODS, body, namespace=cluster.namespace, name="a", subresource="binding")
+    answer = await cluster.apiserver.create(PODS, body, namespace=cluster.namespace, name="a", subresource="binding")
 
     assert (answer.code, answer.reason) == (400, "BadRequest")
 
@@ -135,7 +135,7 @@ async def test_status_and_the_rest_are_written_by_paths_of_their_own(cluster: Cl
     by_status = {"metadata": {"annotations": {"a": "1"}}, "spec": {"nodeName": "x"}, "status": {"message": "m"}}
     await cluster.patch_status("a", by_status)
     by_object = {"metadata": {"annotations": {"b": "2"}}, "status": {"message": "other"}}
-    await cluster.upstream.patch(PODS, "a", by_object, namespace=cluster.namespace)
+    await cluster.apiserver.patch(PODS, "a", by_object, namespace=cluster.namespace)
 
     now = await cluster.read("a")
     assert now["metadata"]["annotations"] == {"a": "1", "b": "2"}
@@ -146,19 +146,19 @@ async def test_status_and_the_rest_are_written_by_paths_of_their_own(cluster: Cl
 async def test_unbound_pod_is_deleted_at_once(cluster: Cluster) -> None:
     await cluster.pod("a")
 
-    answer = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
+    answer = await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
 
     assert answer.code == 200
     assert answer.object is not None
     assert answer.object["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert (await cluster.upstream.get(PODS, "a", namespace=cluster.namespace)).code == 404
+    assert (await cluster.apiserver.get(PODS, "a", namespace=cluster.namespace)).code == 404
 
 
 async def test_bound_pod_stays_for_its_grace_period(cluster: Cluster) -> None:
     await cluster.bound_pod("a", "node-1")
-    first = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
-    again = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
-    sooner = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace, grace_seconds=3)
+    first = await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
+    again = await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
+    sooner = await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace, grace_seconds=3)
 
     kept = [answer.object["metadata"] for answer in (first, again, sooner) if answer.object is not None]
     assert [metadata["deletionGracePeriodSeconds"] for metadata in kept] == [30, 30, 3]
@@ -170,17 +170,17 @@ async def test_bound_pod_stays_for_its_grace_period(cluster: Cluster) -> None:
 async def test_bound_pod_without_grace_is_deleted_at_once(cluster: Cluster) -> None:
     await cluster.bound_pod("a", "node-1")
 
-    await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace, grace_seconds=0)
+    await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace, grace_seconds=0)
 
-    assert (await cluster.upstream.get(PODS, "a", namespace=cluster.namespace)).code == 404
+    assert (await cluster.apiserver.get(PODS, "a", namespace=cluster.namespace)).code == 404
 
 
 async def test_deletion_compares_uid_and_revision(cluster: Cluster) -> None:
     pod = await cluster.pod("a")
     place = {"namespace": cluster.namespace}
-    other = await cluster.upstream.delete(PODS, "a", uid="another", **place)
-    stale = await cluster.upstream.delete(PODS, "a", uid=uid_of(pod), revision=1, **place)
-    done = await cluster.upstream.delete(PODS, "a", uid=uid_of(pod), revision=revision_of(pod), **place)
+    other = await cluster.apiserver.delete(PODS, "a", uid="another", **place)
+    stale = await cluster.apiserver.delete(PODS, "a", uid=uid_of(pod), revision=1, **place)
+    done = await cluster.apiserver.delete(PODS, "a", uid=uid_of(pod), revision=revision_of(pod), **place)
 
     assert [(answer.code, answer.reason) for answer in (other, stale)] == [(409, "Conflict")] * 2
     assert other.message.startswith('Operation cannot be fulfilled on Pod "a": the UID in the precondition (another) ')
@@ -191,18 +191,18 @@ async def test_deletion_compares_uid_and_revision(cluster: Cluster) -> None:
 async def test_finalizer_keeps_a_deleted_pod_until_it_goes(cluster: Cluster) -> None:
     body = cluster.pod_body("a")
     body["metadata"]["finalizers"] = ["wharfinger.dev/test"]
-    await cluster.upstream.create(PODS, body, namespace=cluster.namespace)
-    await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
+    await cluster.apiserver.create(PODS, body, namespace=cluster.namespace)
+    await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
     kept = await cluster.read("a")
-    await cluster.upstream.patch(PODS, "a", {"metadata": {"finalizers": None}}, namespace=cluster.namespace)
+    await cluster.apiserver.patch(PODS, "a", {"metadata": {"finalizers": None}}, namespace=cluster.namespace)
 
     assert kept["metadata"]["deletionTimestamp"]
-    assert (await cluster.upstream.get(PODS, "a", namespace=cluster.namespace)).code == 404
+    assert (await cluster.apiserver.get(PODS, "a", namespace=cluster.namespace)).code == 404
 
 
 async def test_pod_created_again_is_another_one(cluster: Cluster) -> None:
     first = await cluster.pod("a")
-    await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
+    await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
     second = await cluster.pod("a")
 
     assert uid_of(first) != uid_of(second)

@@ -22,7 +22,7 @@ LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 async def test_list_has_all_objects_at_one_revision(cluster: Cluster) -> None:
     pods = [await cluster.pod(f"pod-{number}") for number in range(7)]
 
-    pages = [page async for page in cluster.upstream.list(PODS, namespace=cluster.namespace, page=3)]
+    pages = [page async for page in cluster.apiserver.list(PODS, namespace=cluster.namespace, page=3)]
 
     assert [len(objects) for objects, _ in pages] == [3, 3, 1]
     assert len({revision for _, revision in pages}) == 1
@@ -37,7 +37,7 @@ async def test_list_shows_the_state_at_its_first_page(cluster: Cluster) -> None:
     writer = cluster.client()
     names: list[str] = []
 
-    async for objects, _ in cluster.upstream.list(PODS, namespace=cluster.namespace, page=2):
+    async for objects, _ in cluster.apiserver.list(PODS, namespace=cluster.namespace, page=2):
         names += [obj["metadata"]["name"] for obj in objects]
         await writer.delete(PODS, "pod-3", namespace=cluster.namespace)
         await writer.create(PODS, cluster.pod_body("pod-9"), namespace=cluster.namespace)
@@ -46,7 +46,7 @@ async def test_list_shows_the_state_at_its_first_page(cluster: Cluster) -> None:
 
 
 async def test_list_of_nothing_has_one_empty_page(cluster: Cluster) -> None:
-    pages = [page async for page in cluster.upstream.list(PODS, namespace=cluster.namespace)]
+    pages = [page async for page in cluster.apiserver.list(PODS, namespace=cluster.namespace)]
 
     assert [objects for objects, _ in pages] == [()]
     assert pages[0][1] > 0
@@ -56,7 +56,7 @@ async def test_listed_objects_lack_version_and_kind(cluster: Cluster) -> None:
     """As kube-apiserver prints lists; watches and single objects have them."""
     await cluster.pod("a")
 
-    pages = [page async for page in cluster.upstream.list(PODS, namespace=cluster.namespace)]
+    pages = [page async for page in cluster.apiserver.list(PODS, namespace=cluster.namespace)]
 
     assert {"apiVersion", "kind"}.isdisjoint(pages[0][0][0])
 
@@ -66,17 +66,17 @@ async def test_list_leaves_out_what_the_selector_does_not_mean(cluster: Cluster)
         await cluster.pod(f"pod-{number}")
         await cluster.patch_status(f"pod-{number}", {"status": {"phase": phase}})
 
-    pages = [page async for page in cluster.upstream.list(PODS, namespace=cluster.namespace, field_selector=LIVE)]
+    pages = [page async for page in cluster.apiserver.list(PODS, namespace=cluster.namespace, field_selector=LIVE)]
 
     assert [obj["metadata"]["name"] for objects, _ in pages for obj in objects] == ["pod-0", "pod-1"]
 
 
 async def test_selector_by_an_unknown_field_is_refused(cluster: Cluster) -> None:
     with pytest.raises(ReadRefused, match=r"field label not supported: spec\.foo") as refused:
-        await anext(cluster.upstream.list(PODS, field_selector="spec.foo=1"))
+        await anext(cluster.apiserver.list(PODS, field_selector="spec.foo=1"))
     assert refused.value.code == 400
 
-    async with cluster.upstream.watch(PODS, field_selector="spec.foo=1") as batches:
+    async with cluster.apiserver.watch(PODS, field_selector="spec.foo=1") as batches:
         with pytest.raises(ReadRefused, match=r"field label not supported: spec\.foo"):
             await anext(batches)
 
@@ -85,8 +85,8 @@ async def test_list_and_watch_of_an_unknown_kind_are_refused(cluster: Cluster) -
     unknown = ApiResource("example.com", "v1", "foos", namespaced=True)
 
     with pytest.raises(ReadRefused) as refused:
-        await anext(cluster.upstream.list(unknown))
-    async with cluster.upstream.watch(unknown) as batches:
+        await anext(cluster.apiserver.list(unknown))
+    async with cluster.apiserver.watch(unknown) as batches:
         with pytest.raises(ReadRefused) as unwatched:
             await anext(batches)
 
@@ -94,9 +94,9 @@ async def test_list_and_watch_of_an_unknown_kind_are_refused(cluster: Cluster) -
 
 
 async def test_server_shows_its_version_and_kinds(cluster: Cluster) -> None:
-    version = await cluster.upstream.read("/version")
-    served = await cluster.upstream.read("/apis/coordination.k8s.io/v1")
-    absent = await cluster.upstream.read("/apis/scheduling.example.com/v1")
+    version = await cluster.apiserver.read("/version")
+    served = await cluster.apiserver.read("/apis/coordination.k8s.io/v1")
+    absent = await cluster.apiserver.read("/apis/scheduling.example.com/v1")
 
     assert version.object is not None
     assert version.object["major"] == "1"
@@ -108,7 +108,7 @@ async def test_server_shows_its_version_and_kinds(cluster: Cluster) -> None:
 
 
 async def test_namespaces_of_the_system_exist(cluster: Cluster) -> None:
-    answers = [await cluster.upstream.get(NAMESPACES, name) for name in ("default", "kube-system")]
+    answers = [await cluster.apiserver.get(NAMESPACES, name) for name in ("default", "kube-system")]
 
     assert [answer.code for answer in answers] == [200, 200]
 
@@ -121,7 +121,7 @@ async def test_reviews_are_answered_and_not_stored(cluster: Cluster) -> None:
         cluster.memory.decide_access(lambda spec: "user" not in spec)
 
     answers = [
-        await cluster.upstream.create(resource, {"apiVersion": version, "kind": kind, **body})
+        await cluster.apiserver.create(resource, {"apiVersion": version, "kind": kind, **body})
         for resource, version, kind, body in (
             (OWN_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SelfSubjectAccessReview", own),
             (ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", others),

@@ -17,7 +17,7 @@ async def test_watch_shows_what_exists_and_marks_the_end(cluster: Cluster) -> No
     pods = [await cluster.pod(f"pod-{number}") for number in range(5)]
     shown: list[Batch] = []
 
-    async with cluster.upstream.watch(PODS) as batches:
+    async with cluster.apiserver.watch(PODS) as batches:
         while not (shown and shown[-1].listed):
             shown.append(await anext(batches))
 
@@ -33,7 +33,7 @@ async def test_watch_shows_what_exists_and_marks_the_end(cluster: Cluster) -> No
 
 
 async def test_first_list_ends_also_without_objects(cluster: Cluster) -> None:
-    async with cluster.upstream.watch(NODES, field_selector="metadata.name=nothing") as batches:
+    async with cluster.apiserver.watch(NODES, field_selector="metadata.name=nothing") as batches:
         batch = await anext(batches)
 
     assert (batch.changes, batch.listed) == ((), True)
@@ -42,7 +42,7 @@ async def test_first_list_ends_also_without_objects(cluster: Cluster) -> None:
 
 async def test_changes_follow_the_first_list_without_gap(cluster: Cluster) -> None:
     await cluster.pod("a")
-    async with cluster.upstream.watch(PODS) as batches:
+    async with cluster.apiserver.watch(PODS) as batches:
         while not (await anext(batches)).listed:
             pass
         await cluster.pod("b")
@@ -60,7 +60,7 @@ async def test_watch_resumes_after_a_revision(cluster: Cluster) -> None:
     second = await cluster.pod("b")
     third = await cluster.pod("c")
 
-    async with cluster.upstream.watch(PODS, revision=revision_of(first)) as batches:
+    async with cluster.apiserver.watch(PODS, revision=revision_of(first)) as batches:
         changes = await cluster.next_changes(batches, 2)
 
     assert [change.object for change in changes] == [second, third]
@@ -71,7 +71,7 @@ async def test_batch_has_the_revision_of_its_last_change(cluster: Cluster) -> No
     start = await cluster.pod("a")
     last = revision_of(await cluster.pod("b"))
 
-    async with cluster.upstream.watch(PODS, revision=revision_of(start), newest=last) as batches:
+    async with cluster.apiserver.watch(PODS, revision=revision_of(start), newest=last) as batches:
         batch = await anext(batches)
 
     assert batch.revision == batch.changes[-1].revision
@@ -81,8 +81,8 @@ async def test_batch_has_the_revision_of_its_last_change(cluster: Cluster) -> No
 async def test_deletion_shows_the_last_state_at_its_own_revision(cluster: Cluster) -> None:
     pod = await cluster.pod("a")
 
-    async with cluster.upstream.watch(PODS, revision=revision_of(pod)) as batches:
-        answer = await cluster.upstream.delete(PODS, "a", namespace=cluster.namespace)
+    async with cluster.apiserver.watch(PODS, revision=revision_of(pod)) as batches:
+        answer = await cluster.apiserver.delete(PODS, "a", namespace=cluster.namespace)
         changes = await cluster.next_changes(batches, 2)
 
     assert answer.object is not None
@@ -96,7 +96,7 @@ async def test_pod_that_leaves_the_selector_is_shown_as_deleted(cluster: Cluster
     """At the revision of the write that took it out, in the state before."""
     pod = await cluster.pod("a")
 
-    async with cluster.upstream.watch(PODS, revision=revision_of(pod), field_selector=LIVE) as batches:
+    async with cluster.apiserver.watch(PODS, revision=revision_of(pod), field_selector=LIVE) as batches:
         await cluster.patch_status("a", {"status": {"phase": "Succeeded"}})
         left = (await cluster.next_changes(batches))[0]
 
@@ -111,7 +111,7 @@ async def test_first_list_leaves_out_what_the_selector_leaves_out(cluster: Clust
     await cluster.patch_status("done", {"status": {"phase": "Failed"}})
     names: list[str] = []
 
-    async with cluster.upstream.watch(PODS, field_selector=LIVE) as batches:
+    async with cluster.apiserver.watch(PODS, field_selector=LIVE) as batches:
         listed = False
         while not listed:
             batch = await anext(batches)
@@ -133,7 +133,7 @@ async def test_many_changes_come_in_order_without_gap_or_double(cluster: Cluster
             assert answer.object is not None
             written.append(revision_of(answer.object))
 
-    async with cluster.upstream.watch(PODS, revision=revision_of(start)) as batches:
+    async with cluster.apiserver.watch(PODS, revision=revision_of(start)) as batches:
         writing = asyncio.create_task(write())
         changes = await cluster.next_changes(batches, 200)
         await writing
@@ -143,7 +143,7 @@ async def test_many_changes_come_in_order_without_gap_or_double(cluster: Cluster
 
 async def test_revisions_grow_over_all_kinds(cluster: Cluster) -> None:
     pod = await cluster.pod("a")
-    node = await cluster.upstream.create(NODES, {"metadata": {"name": f"{cluster.namespace}-node"}})
+    node = await cluster.apiserver.create(NODES, {"metadata": {"name": f"{cluster.namespace}-node"}})
     other = await cluster.pod("b")
 
     assert node.object is not None
@@ -152,10 +152,10 @@ async def test_revisions_grow_over_all_kinds(cluster: Cluster) -> None:
 
 async def test_ended_watch_leaves_the_client_usable(cluster: Cluster) -> None:
     for _ in range(3):
-        async with cluster.upstream.watch(PODS) as batches:
+        async with cluster.apiserver.watch(PODS) as batches:
             await anext(batches)
 
-    assert (await cluster.upstream.read("/version")).done
+    assert (await cluster.apiserver.read("/version")).done
 
 
 async def test_closing_breaks_watches_and_later_requests(cluster: Cluster) -> None:

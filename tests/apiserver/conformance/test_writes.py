@@ -33,7 +33,7 @@ async def test_created_object_has_uid_revision_and_time(cluster: Cluster) -> Non
 async def test_second_object_of_a_name_already_exists(cluster: Cluster) -> None:
     await cluster.pod("a")
 
-    answer = await cluster.upstream.create(PODS, cluster.pod_body("a"), namespace=cluster.namespace)
+    answer = await cluster.apiserver.create(PODS, cluster.pod_body("a"), namespace=cluster.namespace)
 
     assert (answer.done, answer.code, answer.reason) == (False, 409, "AlreadyExists")
     assert answer.message == 'pods "a" already exists'
@@ -42,14 +42,14 @@ async def test_second_object_of_a_name_already_exists(cluster: Cluster) -> None:
 async def test_object_needs_a_namespace_that_exists(cluster: Cluster) -> None:
     body = {**cluster.pod_body("a"), "metadata": {"name": "a"}}
 
-    answer = await cluster.upstream.create(PODS, body, namespace="nowhere")
+    answer = await cluster.apiserver.create(PODS, body, namespace="nowhere")
 
     assert (answer.code, answer.reason) == (404, "NotFound")
     assert answer.message == 'namespaces "nowhere" not found'
 
 
 async def test_body_of_another_namespace_is_refused(cluster: Cluster) -> None:
-    answer = await cluster.upstream.create(PODS, cluster.pod_body("a"), namespace="default")
+    answer = await cluster.apiserver.create(PODS, cluster.pod_body("a"), namespace="default")
 
     assert (answer.code, answer.reason) == (400, "BadRequest")
 
@@ -57,26 +57,26 @@ async def test_body_of_another_namespace_is_refused(cluster: Cluster) -> None:
 async def test_object_without_a_name_is_invalid(cluster: Cluster) -> None:
     body = {**cluster.pod_body("a"), "metadata": {}}
 
-    answer = await cluster.upstream.create(PODS, body, namespace=cluster.namespace)
+    answer = await cluster.apiserver.create(PODS, body, namespace=cluster.namespace)
 
     assert (answer.code, answer.reason) == (422, "Invalid")
     assert answer.message == 'Pod "" is invalid: metadata.name: Required value: name or generateName is required'
 
 
 async def test_dry_run_creates_nothing(cluster: Cluster) -> None:
-    answer = await cluster.upstream.create(PODS, cluster.pod_body("a"), namespace=cluster.namespace, dry_run=True)
+    answer = await cluster.apiserver.create(PODS, cluster.pod_body("a"), namespace=cluster.namespace, dry_run=True)
 
     assert answer.code == 201
-    assert (await cluster.upstream.get(PODS, "a", namespace=cluster.namespace)).code == 404
+    assert (await cluster.apiserver.get(PODS, "a", namespace=cluster.namespace)).code == 404
 
 
 async def test_absent_object_is_not_found_by_any_verb(cluster: Cluster) -> None:
     place = {"namespace": cluster.namespace}
     answers = [
-        await cluster.upstream.get(PODS, "a", **place),
-        await cluster.upstream.replace(PODS, "a", cluster.pod_body("a"), **place),
+        await cluster.apiserver.get(PODS, "a", **place),
+        await cluster.apiserver.replace(PODS, "a", cluster.pod_body("a"), **place),
         await cluster.patch_status("a", {"metadata": {"annotations": {"a": "b"}}}),
-        await cluster.upstream.delete(PODS, "a", **place),
+        await cluster.apiserver.delete(PODS, "a", **place),
         await cluster.bind("a", "node-1"),
     ]
 
@@ -88,19 +88,19 @@ async def test_absent_object_is_not_found_by_any_verb(cluster: Cluster) -> None:
 async def test_kind_that_is_not_served_is_not_found(cluster: Cluster) -> None:
     unknown = PODS._replace(plural="foos")
 
-    answer = await cluster.upstream.get(unknown, "a", namespace=cluster.namespace)
+    answer = await cluster.apiserver.get(unknown, "a", namespace=cluster.namespace)
 
     assert (answer.code, answer.reason) == (404, "NotFound")
 
 
 async def test_replacing_compares_revision_and_uid(cluster: Cluster) -> None:
     place = {"namespace": cluster.namespace}
-    created = await cluster.upstream.create(LEASES, lease("l", "a"), **place)
+    created = await cluster.apiserver.create(LEASES, lease("l", "a"), **place)
     assert created.object is not None
     version = created.object["metadata"]["resourceVersion"]
-    done = await cluster.upstream.replace(LEASES, "l", lease("l", "b", resourceVersion=version), **place)
-    stale = await cluster.upstream.replace(LEASES, "l", lease("l", "c", resourceVersion=version), **place)
-    other = await cluster.upstream.replace(LEASES, "l", lease("l", "c", uid="another"), **place)
+    done = await cluster.apiserver.replace(LEASES, "l", lease("l", "b", resourceVersion=version), **place)
+    stale = await cluster.apiserver.replace(LEASES, "l", lease("l", "c", resourceVersion=version), **place)
+    other = await cluster.apiserver.replace(LEASES, "l", lease("l", "c", uid="another"), **place)
 
     assert done.code == 200
     assert done.object is not None
@@ -116,9 +116,9 @@ async def test_replacing_compares_revision_and_uid(cluster: Cluster) -> None:
 
 async def test_lease_is_replaced_only_with_its_revision(cluster: Cluster) -> None:
     place = {"namespace": cluster.namespace}
-    await cluster.upstream.create(LEASES, lease("l", "a"), **place)
+    await cluster.apiserver.create(LEASES, lease("l", "a"), **place)
 
-    answer = await cluster.upstream.replace(LEASES, "l", lease("l", "b"), **place)
+    answer = await cluster.apiserver.replace(LEASES, "l", lease("l", "b"), **place)
 
     assert (answer.code, answer.reason) == (422, "Invalid")
 
@@ -127,16 +127,16 @@ async def test_replacing_an_absent_lease_creates_it(cluster: Cluster) -> None:
     """A holder that renews a lease which is gone has it anew, whatever revision it names."""
     place = {"namespace": cluster.namespace}
 
-    answer = await cluster.upstream.replace(LEASES, "l", lease("l", "b", resourceVersion="7"), **place)
+    answer = await cluster.apiserver.replace(LEASES, "l", lease("l", "b", resourceVersion="7"), **place)
 
     assert answer.code == 201
 
 
 async def test_name_of_the_body_must_be_that_of_the_url(cluster: Cluster) -> None:
     place = {"namespace": cluster.namespace}
-    await cluster.upstream.create(LEASES, lease("l", "a"), **place)
+    await cluster.apiserver.create(LEASES, lease("l", "a"), **place)
 
-    answer = await cluster.upstream.replace(LEASES, "l", lease("other", "b"), **place)
+    answer = await cluster.apiserver.replace(LEASES, "l", lease("other", "b"), **place)
 
     assert (answer.code, answer.reason) == (400, "BadRequest")
 
@@ -156,9 +156,9 @@ async def test_write_that_changes_nothing_keeps_the_revision(cluster: Cluster) -
 async def test_merge_patch_removes_what_is_null(cluster: Cluster) -> None:
     pod = cluster.pod_body("a")
     pod["metadata"]["annotations"] = {"stays": "1", "goes": "2"}
-    await cluster.upstream.create(PODS, pod, namespace=cluster.namespace)
+    await cluster.apiserver.create(PODS, pod, namespace=cluster.namespace)
 
-    answer = await cluster.upstream.patch(
+    answer = await cluster.apiserver.patch(
         PODS,
         "a",
         {"metadata": {"annotations": {"goes": None, "new": "3"}}},
@@ -204,8 +204,8 @@ async def test_patch_with_another_uid_alone_is_invalid(cluster: Cluster) -> None
 @pytest.mark.parametrize("resource", [NODES, NAMESPACES], ids=["node", "namespace"])
 async def test_kinds_without_a_namespace_are_read_by_name(cluster: Cluster, resource: object) -> None:
     name = f"{cluster.namespace}-object"
-    created = await cluster.upstream.create(resource, {"metadata": {"name": name}})  # type: ignore[arg-type]
-    found = await cluster.upstream.get(resource, name)  # type: ignore[arg-type]
+    created = await cluster.apiserver.create(resource, {"metadata": {"name": name}})  # type: ignore[arg-type]
+    found = await cluster.apiserver.get(resource, name)  # type: ignore[arg-type]
 
     assert created.code == 201
     assert found.object is not None
@@ -226,8 +226,8 @@ async def test_event_of_a_name_is_created_once(cluster: Cluster) -> None:
         "note": "assigned",
         "regarding": {"kind": "Pod", "namespace": cluster.namespace, "name": "a"},
     }
-    first = await cluster.upstream.create(EVENTS, event, namespace=cluster.namespace)
-    second = await cluster.upstream.create(EVENTS, event, namespace=cluster.namespace)
+    first = await cluster.apiserver.create(EVENTS, event, namespace=cluster.namespace)
+    second = await cluster.apiserver.create(EVENTS, event, namespace=cluster.namespace)
 
     assert first.code == 201
     assert (second.code, second.reason) == (409, "AlreadyExists")

@@ -94,7 +94,9 @@ def told(record: Any = None, promise: Promise | None = None, **changes: Any) -> 
     """What `explain` says of a pod."""
     pod = replace(WAITING, **changes)
     state = PROMISED if promise is not None and pod.bound else "pending"
-    return tell(replace(explained(pod, record=record, attempts=[]), state=state, upstream=story(pod, record, promise)))
+    return tell(
+        replace(explained(pod, record=record, attempts=[]), state=state, kubernetes=story(pod, record, promise))
+    )
 
 
 def test_explain_says_whether_the_api_shows_the_refusal() -> None:
@@ -133,9 +135,9 @@ def test_explain_has_the_words_by_which_the_api_refused() -> None:
 # --- who writes ----------------------------------------------------------------------------
 
 
-async def store_of(upstream: str) -> MemoryStore:
+async def store_of(kubernetes: str) -> MemoryStore:
     store = MemoryStore()
-    record = InstallationRecord(cluster="c", temporal_namespace="default", upstream=upstream)
+    record = InstallationRecord(cluster="c", temporal_namespace="default", upstream=kubernetes)
     await store.put(keys.INSTALLATION, record.to_bytes())
     return store
 
@@ -240,11 +242,11 @@ def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
         "leader_elect_resource_name": "mine",
     }
 
-    upstream = settings_from(KubernetesOptions, {"kubeconfig": str(file), **given}).settings()
+    kubernetes = settings_from(KubernetesOptions, {"kubeconfig": str(file), **given}).settings()
 
     assert kubernetes_arguments(None) == ()
     assert kubernetes_arguments(KubernetesSettings()) == ("--kubeconfig=in-cluster",)
-    assert kubernetes_arguments(upstream) == (
+    assert kubernetes_arguments(kubernetes) == (
         f"--kubeconfig={file}",
         "--kube-context=east",
         "--kube-api-qps=-1",
@@ -252,8 +254,8 @@ def test_another_process_gets_what_is_not_the_default(tmp_path: Path) -> None:
         "--no-leader-elect",
         "--leader-elect-resource-name=mine",
     )
-    assert upstream is not None
-    assert upstream.election == ElectionSettings(enabled=False, name="mine")
+    assert kubernetes is not None
+    assert kubernetes.election == ElectionSettings(enabled=False, name="mine")
 
 
 def test_evictions_of_nodes_are_left_to_kubernetes() -> None:

@@ -40,7 +40,7 @@ class Followed(Between):
         return [key.rpartition("/")[2] for key in found]
 
     def effects(self, effect: str) -> float:
-        return self.metrics.upstream_copies.labels(kind="pods", effect=effect)._value.get()
+        return self.metrics.kubernetes_copies.labels(kind="pods", effect=effect)._value.get()
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class Watching:
     def see(self, imported: Imported, *, active: int = 0, listed: bool = False) -> Mapping[str, str]:
         """Let the watch, or a list, show this; the checks then."""
         self.side.imported, self.side.active, self.side.told_at = imported, active, self.time()
-        self.loops.apply(Changes(1, listed=listed, upstream=True))
+        self.loops.apply(Changes(1, listed=listed, kubernetes=True))
         return self.loops.checks()
 
 

@@ -20,7 +20,7 @@ def refused(
 ) -> MemberRefusal | Unreadable | None:
     placement = Placement(PlacementRef(namespace, "web"), 1, policy)
     affinity = affinity_of(policy, dashes=True, exactly=True)
-    return refusal(placement, affinity, member("m", **fields), ages, upstream=False)
+    return refusal(placement, affinity, member("m", **fields), ages, as_kubefleet=False)
 
 
 @pytest.mark.parametrize(
@@ -107,5 +107,5 @@ def test_who_is_leaving_has_left() -> None:
 
 
 def test_a_heartbeat_that_never_came_has_kubefleets_age_upstream() -> None:
-    told = why_not_eligible(member("m"), Ages(None, 1.0), upstream=True)
+    told = why_not_eligible(member("m"), Ages(None, 1.0), as_kubefleet=True)
     assert "153722867.28 minutes ago" in told

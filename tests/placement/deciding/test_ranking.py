@@ -8,7 +8,7 @@ from wharfinger.placement.deciding.ranking import Domains
 
 
 @pytest.mark.parametrize(
-    ("counts", "pick", "max_skew", "change", "upstream", "ours"),
+    ("counts", "pick", "max_skew", "change", "as_kubefleet", "ours"),
     [
         pytest.param([2, 2, 2], 0, 1, 1, False, False, id="all equal"),
         pytest.param([1, 2, 2], 0, 1, -1, False, False, id="the smallest"),
@@ -25,9 +25,9 @@ from wharfinger.placement.deciding.ranking import Domains
     ],
 )
 def test_one_more_in_a_domain(
-    counts: list[int], pick: int, max_skew: int, change: int, *, upstream: bool, ours: bool
+    counts: list[int], pick: int, max_skew: int, change: int, *, as_kubefleet: bool, ours: bool
 ) -> None:
     domains = Domains("region", {str(at): count for at, count in enumerate(counts)})
     assert domains.change(str(pick)) == change
-    assert domains.too_uneven_upstream(str(pick), max_skew) is upstream
+    assert domains.too_uneven_as_kubefleet(str(pick), max_skew) is as_kubefleet
     assert domains.too_uneven(str(pick), max_skew) is ours

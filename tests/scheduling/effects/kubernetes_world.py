@@ -89,7 +89,7 @@ class UpstreamWorld(World):
         """One more worker, synced. `calls`: to the extenders of its profiles."""
         store, api = self.store.client(), self.api.client()
         cache = Cache(clock=lambda: 0.0, assume_expiry=QUICK.assume_expiry)
-        cache.upstream = KubernetesSide()
+        cache.kubernetes = KubernetesSide()
         cache.progress = progress = FedProgress(store)
         adopter = Adopter(store, utc_now=lambda: NOW)
         right = RightToBind(store, clock=Clock())
@@ -103,7 +103,7 @@ class UpstreamWorld(World):
             QUICK,
             eviction=eviction,
             limits=STOCK,
-            upstream=ApiWriters(
+            kubernetes=ApiWriters(
                 Promises(api, adopter, right, utc_now=lambda: NOW, binders=binders),
                 Teller(api, adopter, lane, host="host", utc_now=lambda: NOW),
                 KubernetesEvictions(api, adopter, utc_now=lambda: NOW),

@@ -146,7 +146,7 @@ async def test_group_counts_until_the_api_shows_its_binds() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await flood(stage, "p0", "p1", "p2")
         await stage.until(lambda: stage.attempts.cohorts)
-        stage.cache.upstream = KubernetesSide()
+        stage.cache.kubernetes = KubernetesSide()
         p0, p1, p2 = (PodKey("default", name) for name in ("p0", "p1", "p2"))
         with stage.cache.unanswered.of([p0, p1, p2], promised={p0}) as bound:
             for name in ("p0", "p1", "p2"):

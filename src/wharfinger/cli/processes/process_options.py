@@ -292,20 +292,20 @@ def kubeconfig_file(named: str) -> Path | None:
     return path
 
 
-def kubernetes_arguments(upstream: KubernetesSettings | None) -> tuple[str, ...]:
+def kubernetes_arguments(kubernetes: KubernetesSettings | None) -> tuple[str, ...]:
     """The same options for another process here; defaults are left out."""
-    if upstream is None:
+    if kubernetes is None:
         return ()
-    file = upstream.kubeconfig
-    return (f"--kubeconfig={IN_CLUSTER if file is None else file.resolve()}", *arguments(upstream))
+    file = kubernetes.kubeconfig
+    return (f"--kubeconfig={IN_CLUSTER if file is None else file.resolve()}", *arguments(kubernetes))
 
 
-def check_alone(upstream: KubernetesSettings | None, format_: ClusterFormat, *, node_evictions: bool) -> None:
+def check_alone(kubernetes: KubernetesSettings | None, format_: ClusterFormat, *, node_evictions: bool) -> None:
     """Raise `UsageError` for what a Kubernetes API as the store excludes.
 
     `node_evictions`: whether an option was given by which wharfinger itself evicts the pods of nodes.
     """
-    if upstream is None:
+    if kubernetes is None:
         return
     if format_ is not ClusterFormat.KUBERNETES:
         raise UsageError("--kubeconfig and --format rk8s exclude each other: a Kubernetes API has Kubernetes' objects")

@@ -76,7 +76,7 @@ class AgentSettings:
     """Whether plugins of installed packages take part that no configuration names."""
     worker_options: tuple[str, ...] = ()
     """More options for every instance (`--cohorts=off`), as given to the agent."""
-    upstream: KubernetesSettings | None = None
+    kubernetes: KubernetesSettings | None = None
     """The Kubernetes API whose pods the instances schedule; its options are in `worker_options`, too."""
     lease: LeaseSettings = nested(LeaseSettings)
     host_lost: float = setting(

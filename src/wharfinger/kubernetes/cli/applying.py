@@ -49,9 +49,9 @@ class ApiWrite:
 class ApiWriter:
     """Writes objects to one API; remembers what it serves."""
 
-    def __init__(self, upstream: ApiClient, namespace: str) -> None:
+    def __init__(self, apiserver: ApiClient, namespace: str) -> None:
         """`namespace`: of objects that name none."""
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._namespace = namespace
         self._served: dict[str, Mapping[str, ApiResource]] = {}
 
@@ -64,12 +64,12 @@ class ApiWriter:
         about = _about(manifest, namespace, name)
         metadata = {key: value for key, value in manifest["metadata"].items() if key not in SET_BY_THE_API}
         body = {**manifest, "metadata": {**metadata, **({"namespace": namespace} if namespace else {})}}
-        answer = await self._upstream.create(resource, body, namespace=namespace)
+        answer = await self._apiserver.create(resource, body, namespace=namespace)
         if answer.done:
             return ApiWrite(about, "created")
         if answer.reason != "AlreadyExists":
             return _refused(about, answer)
-        before = await self._upstream.get(resource, name, namespace=namespace)
+        before = await self._apiserver.get(resource, name, namespace=namespace)
         answer = await self._patch(resource, name, body, namespace)
         if answer.done and resource == NODES and "status" in manifest:
             answer = await self._patch(resource, name, {"status": manifest["status"]}, namespace, "status")
@@ -84,7 +84,7 @@ class ApiWriter:
             return found
         resource, namespace, name = found
         about = _about(manifest, namespace, name)
-        answer = await self._upstream.delete(resource, name, namespace=namespace, grace_seconds=grace_seconds)
+        answer = await self._apiserver.delete(resource, name, namespace=namespace, grace_seconds=grace_seconds)
         if answer.done:
             return ApiWrite(about, "deleted")
         return ApiWrite(about, "absent") if answer.code == NOT_FOUND else _refused(about, answer)
@@ -93,7 +93,7 @@ class ApiWriter:
         self, resource: ApiResource, name: str, body: Mapping[str, Any], namespace: str, subresource: str = ""
     ) -> ApiAnswer:
         for type_ in (PatchType.STRATEGIC, PatchType.MERGE):
-            answer = await self._upstream.patch(
+            answer = await self._apiserver.patch(
                 resource, name, body, namespace=namespace, subresource=subresource, type_=type_
             )
             if answer.code != UNSUPPORTED:
@@ -118,7 +118,7 @@ class ApiWriter:
     async def _resources(self, version: str) -> dict[str, ApiResource]:
         """What the API serves of a version, by kind."""
         group, _, number = version.rpartition("/")
-        answer = await self._upstream.read(f"/apis/{version}" if group else f"/api/{version}")
+        answer = await self._apiserver.read(f"/apis/{version}" if group else f"/api/{version}")
         return {
             one["kind"]: ApiResource(group, number, one["name"], bool(one.get("namespaced")))
             for one in (answer.object or {}).get("resources") or ()
@@ -145,7 +145,7 @@ async def apply(
     recursive: RecursiveOption = False,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
-    upstream: ApiOptions,
+    apiserver: ApiOptions,
 ) -> None:
     """Create objects in the Kubernetes API, or change them.
 
@@ -156,7 +156,7 @@ async def apply(
     def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> Awaitable[ApiWrite]:
         return writer.apply(manifest)
 
-    await _run(upstream, _ordered(_manifests(files, recursive)), namespace, output, write)
+    await _run(apiserver, _ordered(_manifests(files, recursive)), namespace, output, write)
 
 
 @configured
@@ -167,7 +167,7 @@ async def delete(
     namespace: NamespaceOption = "default",
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     output: OutputOption = Output.TABLE,
-    upstream: ApiOptions,
+    apiserver: ApiOptions,
 ) -> None:
     """Delete from the Kubernetes API what manifests name.
 
@@ -180,11 +180,11 @@ async def delete(
             return ApiWrite(done.object, "refused", "does not exist")
         return done
 
-    await _run(upstream, list(reversed(_ordered(_manifests(files, recursive)))), namespace, output, write)
+    await _run(apiserver, list(reversed(_ordered(_manifests(files, recursive)))), namespace, output, write)
 
 
 async def _run(
-    upstream: ApiOptions,
+    apiserver: ApiOptions,
     manifests: list[Mapping[str, Any]],
     namespace: str,
     output: Output,
@@ -193,7 +193,7 @@ async def _run(
     if not manifests:
         raise WharfingerError("no objects found")
     written = []
-    async with open_api(upstream) as api:
+    async with open_api(apiserver) as api:
         writer = ApiWriter(api, namespace)
         for manifest in manifests:
             done = await write(writer, manifest)

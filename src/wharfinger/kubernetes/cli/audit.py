@@ -33,7 +33,7 @@ async def audit(
         ),
     ] = 5.0,
     output: OutputOption = Output.TABLE,
-    upstream: ApiOptions,
+    apiserver: ApiOptions,
     connection: ConnectionOptions,
 ) -> None:
     """Compare the copies in etcd with the Kubernetes API: every kind, every object.
@@ -43,7 +43,7 @@ async def audit(
     """
     from wharfinger.kubernetes.reading.audit import to_plain
 
-    found = await _audit(connection, upstream, between)
+    found = await _audit(connection, apiserver, between)
     if output is not Output.TABLE:
         show(to_plain(found), output)
     else:
@@ -52,11 +52,11 @@ async def audit(
         raise typer.Exit(1)
 
 
-async def _audit(connection: ConnectionOptions, upstream: ApiOptions, between: float) -> CopiesAudit:
+async def _audit(connection: ConnectionOptions, apiserver: ApiOptions, between: float) -> CopiesAudit:
     from wharfinger.kubernetes.loops.connecting import cluster_uid, copied_kinds
     from wharfinger.kubernetes.reading import audit as audits
 
-    async with connection.store() as store, open_api(upstream) as api:
+    async with connection.store() as store, open_api(apiserver) as api:
         installation = await installed(store)
         uid = await cluster_uid(api)
         if uid != installation.upstream:

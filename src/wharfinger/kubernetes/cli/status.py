@@ -43,7 +43,7 @@ async def status(
     leader_elect_resource_name: LeaseNameOption = _LEASE.name,
     leader_elect_resource_namespace: LeaseNamespaceOption = _LEASE.namespace,
     output: OutputOption = Output.TABLE,
-    upstream: ApiOptions,
+    apiserver: ApiOptions,
     connection: ConnectionOptions,
 ) -> None:
     """Show the importer, the age of the copies, the Lease, the promises, and which permissions are missing.
@@ -55,18 +55,18 @@ async def status(
     from wharfinger.kubernetes.reading.status import to_plain
 
     election = ElectionSettings(name=leader_elect_resource_name, namespace=leader_elect_resource_namespace)
-    found = await _status(connection, upstream, election)
+    found = await _status(connection, apiserver, election)
     if output is not Output.TABLE:
         show(to_plain(found), output)
     else:
         typer.echo("\n".join(_lines(found)))
 
 
-async def _status(connection: ConnectionOptions, upstream: ApiOptions, election: ElectionSettings) -> KubernetesStatus:
+async def _status(connection: ConnectionOptions, apiserver: ApiOptions, election: ElectionSettings) -> KubernetesStatus:
     from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, cluster_uid, copied_kinds
     from wharfinger.kubernetes.reading.status import read_status
 
-    async with connection.store() as store, open_api(upstream) as api:
+    async with connection.store() as store, open_api(apiserver) as api:
         installation = await installed(store)
         uid, trouble = "", ""
         kinds: Sequence[ApiResource] = COPIED_KINDS

@@ -61,10 +61,10 @@ class Election:
     """One worker's tries to hold the Lease for its installation."""
 
     def __init__(
-        self, upstream: ApiClient, terms: LeaseTerms, *, clock: Callable[[], float], utc_now: Callable[[], datetime]
+        self, apiserver: ApiClient, terms: LeaseTerms, *, clock: Callable[[], float], utc_now: Callable[[], datetime]
     ) -> None:
         """`clock`: monotonic seconds."""
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._terms = terms
         self._clock = clock
         self._utc_now = utc_now
@@ -149,7 +149,7 @@ class Election:
         return HoldState.REFUSED
 
     async def _get(self) -> ApiAnswer:
-        return await self._upstream.get(client.LEASES, self._terms.name, namespace=self._terms.namespace)
+        return await self._apiserver.get(client.LEASES, self._terms.name, namespace=self._terms.namespace)
 
     async def _create(self) -> ApiAnswer:
         now = micro_time(self._utc_now())
@@ -160,8 +160,8 @@ class Election:
             "metadata": {"name": self._terms.name, "namespace": self._terms.namespace},
             "spec": spec,
         }
-        return await self._upstream.create(client.LEASES, body, namespace=self._terms.namespace)
+        return await self._apiserver.create(client.LEASES, body, namespace=self._terms.namespace)
 
     async def _replace(self, lease: Mapping[str, Any], spec: Mapping[str, Any]) -> ApiAnswer:
         body = {**lease, "spec": spec}
-        return await self._upstream.replace(client.LEASES, self._terms.name, body, namespace=self._terms.namespace)
+        return await self._apiserver.replace(client.LEASES, self._terms.name, body, namespace=self._terms.namespace)

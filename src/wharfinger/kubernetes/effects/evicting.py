@@ -41,8 +41,8 @@ class KubernetesEvictions:
     etcd could make a pod more important than it is, or another one less. So both are read in the API first.
     """
 
-    def __init__(self, upstream: ApiClient, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
-        self._upstream = upstream
+    def __init__(self, apiserver: ApiClient, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
+        self._apiserver = apiserver
         self._adopter = adopter
         self._utc_now = utc_now
         self._logged: set[tuple[PodKey, str]] = set()
@@ -53,7 +53,7 @@ class KubernetesEvictions:
 
         Where the copy is just an older state, nothing is logged. Raises `UpstreamError` and `StoreError`.
         """
-        found = await self._upstream.get(client.PODS, pod.name, namespace=pod.namespace)
+        found = await self._apiserver.get(client.PODS, pod.name, namespace=pod.namespace)
         if found.code == NOT_FOUND or (found.object is not None and uid_of(found.object) != pod.uid):
             return ComparedCopy(CopyKind.GONE)
         if found.object is None:
@@ -98,14 +98,14 @@ class KubernetesEvictions:
         obj = found.object
         patch = disruption_patch(obj, scheduler=scheduler, now=self._utc_now(), preemptor=preemptor)
         if patch is not None:
-            answer = await self._upstream.patch(
+            answer = await self._apiserver.patch(
                 client.PODS, victim.name, patch, namespace=victim.namespace, subresource="status"
             )
             if not answer.done or answer.object is None:
                 return self._came_to(victim, answer)
             obj = answer.object
         # The copy's revision would be too old: copies of bound pods are written only where what they keep differs.
-        answer = await self._upstream.delete(
+        answer = await self._apiserver.delete(
             client.PODS, victim.name, namespace=victim.namespace, uid=uid_of(obj), revision=revision_of(obj)
         )
         if not answer.done:

@@ -69,7 +69,7 @@ class FollowedKind:
     def __init__(
         self,
         progress: KindProgress,
-        upstream: ApiClient,
+        apiserver: ApiClient,
         copying: Copying,
         metrics: Metrics,
         *,
@@ -79,7 +79,7 @@ class FollowedKind:
         self.progress = progress
         self.shown = False
         """Whether the watch has shown anything since `follow` was called."""
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._copying = copying
         self._metrics = metrics
         self._floor = floor
@@ -97,10 +97,10 @@ class FollowedKind:
         self.shown = False
         if progress.revision is None:
             known = self._own(await self._copying.copies(resource.plural))
-        elif (newest := await self._upstream_revision()) < progress.revision:
+        elif (newest := await self._newest_revision()) < progress.revision:
             raise ApiWentBack  # a watch from a revision to come shows nothing, and does not fail
         try:
-            async with self._upstream.watch(
+            async with self._apiserver.watch(
                 resource, revision=progress.revision, newest=newest, field_selector=selector, gather=GATHER
             ) as batches:
                 async for batch in batches:
@@ -113,9 +113,9 @@ class FollowedKind:
         finally:
             progress.live = False
 
-    async def _upstream_revision(self) -> int:
+    async def _newest_revision(self) -> int:
         """The revision at which the API is. Raises `UpstreamError`."""
-        async with contextlib.aclosing(self._upstream.list(self.progress.resource, page=1)) as pages:
+        async with contextlib.aclosing(self._apiserver.list(self.progress.resource, page=1)) as pages:
             _, revision = await anext(pages)
         return revision
 
@@ -162,9 +162,10 @@ class FollowedKind:
             return
         self.progress.gone += sum(one.state.object is None for one in states)
         copied = await self._copying.take(states)
+        plural, copies = self.progress.resource.plural, self._metrics.kubernetes_copies
         for effect, count in copied.effects.items():
             if effect is not StateEffect.NOTHING:
-                self._metrics.upstream_copies.labels(kind=self.progress.resource.plural, effect=effect.value).inc(count)
+                copies.labels(kind=plural, effect=effect.value).inc(count)
         unreadable = [line.partition(": ") for line in copied.unreadable]
         for key in {one.state.key for one in states}.difference(key for key, _, _ in unreadable):
             self.progress.unreadable.pop(key, None)

@@ -60,9 +60,9 @@ class Preparation:
 class Preparations:
     """Prepares the promises of one worker."""
 
-    def __init__(self, upstream: ApiClient, adopter: Adopter) -> None:
+    def __init__(self, apiserver: ApiClient, adopter: Adopter) -> None:
         self._store = adopter.store
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._adopter = adopter
 
     async def tell(self, pod: PodKey, promise: Promise) -> bool:
@@ -75,7 +75,7 @@ class Preparations:
             return False
         patch = expectation_patch(promise.uid, promise.node)
         try:
-            answer = await self._upstream.patch(
+            answer = await self._apiserver.patch(
                 client.PODS, pod.name, patch, namespace=pod.namespace, subresource="status"
             )
         except UpstreamError as error:
@@ -166,7 +166,7 @@ class Preparations:
 
     async def _patch(self, resource: ApiResource, name: str, patch: Object, namespace: str = "") -> str | None:
         """Why it is refused, empty when it was done; None where it changed meanwhile: then it is looked at again."""
-        answer = await self._upstream.patch(resource, name, patch, namespace=namespace, type_=PatchType.MERGE)
+        answer = await self._apiserver.patch(resource, name, patch, namespace=namespace, type_=PatchType.MERGE)
         if answer.code in (NOT_FOUND, CONFLICT):
             return None
         if answer.done:
@@ -174,7 +174,7 @@ class Preparations:
         return f"the API server refuses to change {resource.plural} {name}: {_words(answer)}"
 
     async def _read(self, resource: ApiResource, name: str, namespace: str = "") -> Object | None:
-        answer = await self._upstream.get(resource, name, namespace=namespace)
+        answer = await self._apiserver.get(resource, name, namespace=namespace)
         if answer.code == NOT_FOUND:
             return None
         if answer.object is None:

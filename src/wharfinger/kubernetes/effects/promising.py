@@ -107,7 +107,7 @@ class Promises:
 
     def __init__(
         self,
-        upstream: ApiClient,
+        apiserver: ApiClient,
         adopter: Adopter,
         right: RightToBind,
         *,
@@ -115,10 +115,10 @@ class Promises:
         binders: ExtenderBinders | None = None,
     ) -> None:
         """`binders`: the extenders that bind pods; None = none does."""
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._adopter = adopter
-        self.withdrawals = Withdrawals(upstream, adopter)
-        self._preparations = Preparations(upstream, adopter)
+        self.withdrawals = Withdrawals(apiserver, adopter)
+        self._preparations = Preparations(apiserver, adopter)
         self._right = right
         self._utc_now = utc_now
         self._binders = binders
@@ -306,13 +306,13 @@ class Promises:
         async with self._several:  # its turn may come long after it was asked for
             if not await self.may_be_sent(pod, promise):
                 return ApiAnswer(CONFLICT, reason=NOT_SENT, message="the promise is another one by now")
-            return await self._upstream.create(
+            return await self._apiserver.create(
                 client.PODS, body, namespace=pod.namespace, name=pod.name, subresource="binding", dry_run=dry_run
             )
 
     async def look(self, pod: PodKey, promise: Promise) -> KnownObject:
         """Read the pod and adopt what it is; a pod that is gone, or another one, ends the promise."""
-        found = await self._upstream.get(client.PODS, pod.name, namespace=pod.namespace)
+        found = await self._apiserver.get(client.PODS, pod.name, namespace=pod.namespace)
         if found.code == NOT_FOUND or (found.object is not None and client.uid_of(found.object) != promise.uid):
             return KnownObject(None)  # the importer removes copy and promise
         if found.object is None:
@@ -326,7 +326,7 @@ class Promises:
 
     async def _may_bind(self, namespace: str) -> bool:
         """Whether this worker may bind pods there at all; it may when the API does not say."""
-        return await is_allowed(self._upstream, replace(BIND_ACCESS, namespace=namespace)) is not False
+        return await is_allowed(self._apiserver, replace(BIND_ACCESS, namespace=namespace)) is not False
 
     # --- without a promise --------------------------------------------------------------------
 

@@ -35,10 +35,10 @@ class Teller:
     """Tells the API what one worker decides."""
 
     def __init__(
-        self, upstream: ApiClient, adopter: Adopter, lane: EventLane, *, host: str, utc_now: Callable[[], datetime]
+        self, apiserver: ApiClient, adopter: Adopter, lane: EventLane, *, host: str, utc_now: Callable[[], datetime]
     ) -> None:
         """`host`: this worker's name, in events."""
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._adopter = adopter
         self._lane = lane
         self._host = host
@@ -86,7 +86,7 @@ class Teller:
     async def _patch(self, pod: Pod, patch: dict[str, Any]) -> ApiAnswer:
         """Write a status, and adopt what the pod is then."""
         async with self._several:
-            answer = await self._upstream.patch(
+            answer = await self._apiserver.patch(
                 client.PODS, pod.name, patch, namespace=pod.namespace, subresource="status"
             )
         if answer.done and answer.object is not None:

@@ -44,9 +44,9 @@ WHY = (
 class Withdrawals:
     """Ends the promises of one worker that lead to no bind."""
 
-    def __init__(self, upstream: ApiClient, adopter: Adopter) -> None:
+    def __init__(self, apiserver: ApiClient, adopter: Adopter) -> None:
         self._store = adopter.store
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._adopter = adopter
         self._logged: dict[PodKey, int] = {}
         """The mod revision of each unproven promise that was logged."""
@@ -67,7 +67,7 @@ class Withdrawals:
 
     async def fence(self, pod: PodKey, promise: Promise) -> KnownObject:
         """Move the pod's revision in the API and adopt what it is then. Raises as `give_up`."""
-        answer = await self._upstream.patch(
+        answer = await self._apiserver.patch(
             client.PODS,
             pod.name,
             fence_patch(promise.uid, promise.mod_revision, expected=promise.prepares),
@@ -106,7 +106,7 @@ class Withdrawals:
             key, absent = keys.promise(*pod), Compare(keys.pod(*pod), "create", 0)
             await self._store.txn([Compare(key, "mod", known.unproven), absent], [Delete(key)])
             return
-        found = await self._upstream.get(client.PODS, pod.name, namespace=pod.namespace)
+        found = await self._apiserver.get(client.PODS, pod.name, namespace=pod.namespace)
         if found.object is not None:
             await self._adopter.adopt(present(PODS, found.object), known, later=True)
         elif found.code != NOT_FOUND:  # of a pod that is gone, the importer removes copy and promise

@@ -70,7 +70,7 @@ def open_api_server(settings: KubernetesSettings, metrics: Metrics | None = None
 
     def observe(verb: str, code: int, _seconds: float) -> None:
         if metrics is not None:
-            metrics.upstream_requests.labels(verb=verb, code=str(code or "error")).inc()
+            metrics.kubernetes_requests.labels(verb=verb, code=str(code or "error")).inc()
 
     return HttpApiClient(access, ApiLimits(qps=settings.qps, burst=settings.burst), observe=observe)
 
@@ -94,7 +94,7 @@ async def connect_api_server(
     for delay in delays(0.2, LONGEST_PAUSE, rng):
         try:
             uid = await cluster_uid(api)
-            await claim(store, cluster=cluster, namespace=temporal_namespace, upstream=uid)
+            await claim(store, cluster=cluster, namespace=temporal_namespace, kubernetes_uid=uid)
             return ConnectedApi(api, settings, uid, await lease_identity(store, cluster))
         except (UpstreamError, Unavailable) as error:
             if str(error) != said:
@@ -105,9 +105,9 @@ async def connect_api_server(
     raise AssertionError("delays are endless")
 
 
-async def cluster_uid(upstream: ApiClient) -> str:
+async def cluster_uid(apiserver: ApiClient) -> str:
     """Which cluster the API is of. Raises `UpstreamError`."""
-    answer = await upstream.get(client.NAMESPACES, SYSTEM_NAMESPACE)
+    answer = await apiserver.get(client.NAMESPACES, SYSTEM_NAMESPACE)
     if not answer.done or answer.object is None:
         raise UpstreamUnavailable(
             f"the API server does not show namespace {SYSTEM_NAMESPACE} ({answer.code}): "
@@ -116,20 +116,20 @@ async def cluster_uid(upstream: ApiClient) -> str:
     return uid_of(answer.object)
 
 
-async def copied_kinds(upstream: ApiClient) -> tuple[ApiResource, ...]:
+async def copied_kinds(apiserver: ApiClient) -> tuple[ApiResource, ...]:
     """The kinds that are copied now: those that every server has, and of `OPTIONAL_KINDS` those that are served.
 
     Raises `UpstreamError`.
     """
-    return (*COPIED_KINDS, *await served_kinds(upstream))
+    return (*COPIED_KINDS, *await served_kinds(apiserver))
 
 
-async def served_kinds(upstream: ApiClient) -> tuple[ApiResource, ...]:
+async def served_kinds(apiserver: ApiClient) -> tuple[ApiResource, ...]:
     """Those of `OPTIONAL_KINDS` that the server has, each in one version, in the same order.
 
     The version is the one that the server prefers, else the first that has the kind. Raises `UpstreamError`.
     """
-    document = (await upstream.read("/apis")).object or {}
+    document = (await apiserver.read("/apis")).object or {}
     groups = {group.get("name"): group for group in document.get("groups") or ()}
     found: list[ApiResource] = []
     for kind in (one for one in OPTIONAL_KINDS if one.group in groups):
@@ -137,7 +137,7 @@ async def served_kinds(upstream: ApiClient) -> tuple[ApiResource, ...]:
         preferred = group.get("preferredVersion") or {}
         versions = [one["version"] for one in (preferred, *(group.get("versions") or ())) if one.get("version")]
         for version in dict.fromkeys(versions):
-            listing = (await upstream.read(f"/apis/{kind.group}/{version}")).object or {}
+            listing = (await apiserver.read(f"/apis/{kind.group}/{version}")).object or {}
             if any(one.get("name") == kind.plural for one in listing.get("resources") or ()):
                 found.append(kind._replace(version=version))
                 break

@@ -70,7 +70,7 @@ class Importing:
     def __init__(
         self,
         process: ProcessParts,
-        upstream: ApiClient,
+        apiserver: ApiClient,
         settings: KubernetesSettings,
         *,
         election: Election | None,
@@ -88,7 +88,7 @@ class Importing:
         """
         self._store = process.store
         self._process = process
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._settings = settings
         self.trouble: dict[str, str] = {}
         """Why a kind is not followed now, by its name; under `lease` and `active`, why nothing may be bound."""
@@ -171,10 +171,10 @@ class Importing:
 
         def followed(progress: KindProgress) -> FollowedKind:
             floor = before.revisions.get(progress.name, 0)
-            return FollowedKind(progress, self._upstream, copying, self._process.metrics, floor=floor)
+            return FollowedKind(progress, self._apiserver, copying, self._process.metrics, floor=floor)
 
         optional = ServedKinds(
-            self._upstream,
+            self._apiserver,
             self.kinds,
             revisions,
             followed=followed,

@@ -37,7 +37,7 @@ class ServedKinds:
 
     def __init__(
         self,
-        upstream: ApiClient,
+        apiserver: ApiClient,
         kinds: MutableMapping[str, KindProgress],
         revisions: Mapping[str, int],
         *,
@@ -51,7 +51,7 @@ class ServedKinds:
         """
         self.looked = False
         """Whether it is known what is served."""
-        self._upstream = upstream
+        self._apiserver = apiserver
         self._kinds = kinds
         self._revisions = revisions
         self._followed = followed
@@ -99,7 +99,7 @@ class ServedKinds:
     async def _look(self) -> bool:
         """Bring the kinds up to date with what is served; whether the API server has answered."""
         try:
-            served = {KindProgress(one).name: one for one in await served_kinds(self._upstream)}
+            served = {KindProgress(one).name: one for one in await served_kinds(self._apiserver)}
         except UpstreamError as error:
             note(self._trouble, WHAT, str(error))
             return False

@@ -53,7 +53,7 @@ FLUSH_WITHIN = 2.0
 class KubernetesLoops:
     """What a worker runs beside its other loops; a `Subscriber`."""
 
-    follows = ("promises", "upstream")
+    follows = ("promises", "kubernetes")
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class KubernetesLoops:
             self.side.signed, self._listed = False, self.side.imported
         elif self.side.imported is not self._listed:
             self.side.signed = True
-        if changes.upstream:
+        if changes.kubernetes:
             self._resumed()
 
     @property
@@ -124,9 +124,9 @@ class KubernetesLoops:
 
     def refresh(self, metrics: Metrics) -> None:
         """Bring the gauges up to date."""
-        metrics.upstream_promises.set(len(self.side.promises))
-        metrics.upstream_oldest_promise.set(self.sweep.oldest)
-        metrics.upstream_import_lag.set(self._clock() - self.side.told_at if self.side.imported is not None else 0.0)
+        metrics.kubernetes_promises.set(len(self.side.promises))
+        metrics.kubernetes_oldest_promise.set(self.sweep.oldest)
+        metrics.kubernetes_import_lag.set(self._clock() - self.side.told_at if self.side.imported is not None else 0.0)
 
     def _import(self) -> str:
         troubles = "; ".join(f"{what}: {why}" for what, why in sorted(self.importing.trouble.items()))
@@ -150,7 +150,7 @@ class KubernetesParts:
     def __init__(
         self,
         process: ProcessParts,
-        upstream: ConnectedApi,
+        connected: ConnectedApi,
         settings: WorkerSettings,
         *,
         binders: ExtenderBinders | None = None,
@@ -159,34 +159,34 @@ class KubernetesParts:
         """`binders`: the extenders that bind pods; `whole`: copies of pods and nodes keep all fields, for extenders."""
         self.side = KubernetesSide()
         self._process = process
-        self._upstream = upstream
+        self._connected = connected
         self._worker = settings
         self._whole = whole
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
         right = RightToBind(store, clock=process.lease_clock, side=self.side)
-        self._promises = promises = Promises(upstream.api, adopter, right, utc_now=process.utc_now, binders=binders)
+        self._promises = promises = Promises(connected.api, adopter, right, utc_now=process.utc_now, binders=binders)
         self.lane = EventLane(
-            upstream.api,
+            connected.api,
             clock=process.clock,
             rng=process.rng,
-            policy=EventPolicy(upstream.settings.events),
-            on_outcome=lambda outcome: process.metrics.upstream_events.labels(outcome=outcome.value).inc(),
+            policy=EventPolicy(connected.settings.events),
+            on_outcome=lambda outcome: process.metrics.kubernetes_events.labels(outcome=outcome.value).inc(),
             binds_wait=lambda: promises.some_wait,
         )
-        self._teller = Teller(upstream.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now)
+        self._teller = Teller(connected.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now)
         self.writers = ApiWriters(
             promises,
             self._teller,
-            KubernetesEvictions(upstream.api, adopter, utc_now=process.utc_now),
-            TornPolicy(upstream.settings.torn_gangs),
+            KubernetesEvictions(connected.api, adopter, utc_now=process.utc_now),
+            TornPolicy(connected.settings.torn_gangs),
         )
 
     def loops_of(self, cache: Cache, profiles: frozenset[str]) -> MakeKubernetesLoops:
         """What makes the loops, once the shards are there. `profiles`: the names that the worker serves."""
 
         def make(shards: Shards, records: Mapping[PodKey, Refusal], resumed: Callable[[], None]) -> KubernetesLoops:
-            settings, clock = self._upstream.settings, self._process.clock
+            settings, clock = self._connected.settings, self._process.clock
             sweep = PromiseSweep(self._promises, self.side, cache, shards, after=settings.sweep_after, clock=clock)
             return KubernetesLoops(
                 self.side,
@@ -204,19 +204,19 @@ class KubernetesParts:
 
     async def _review(self, profiles: frozenset[str]) -> AccessReport:
         """What this worker has to be allowed to do, and is not. Raises `UpstreamError`."""
-        settings = self._upstream.settings
+        settings = self._connected.settings
         name = lease_name(settings.election, self._worker.cluster, profiles)
         lease = LeaseName(settings.election.namespace, name) if settings.election.enabled else None
-        optional = await served_kinds(self._upstream.api)
+        optional = await served_kinds(self._connected.api)
         events = EventPolicy(settings.events) is not EventPolicy.NONE
-        return await review(self._upstream.api, needed_access(lease=lease, optional=optional, events=events))
+        return await review(self._connected.api, needed_access(lease=lease, optional=optional, events=events))
 
     def _importing(self, profiles: frozenset[str]) -> Importing:
         etcd = self._worker.etcd
         return Importing(
             self._process,
-            self._upstream.api,
-            self._upstream.settings,
+            self._connected.api,
+            self._connected.settings,
             election=self._election(profiles),
             resources=COPIED_KINDS,
             limits=Limits(etcd.max_txn_ops, etcd.max_txn_bytes),
@@ -226,15 +226,15 @@ class KubernetesParts:
         )
 
     def _election(self, profiles: frozenset[str]) -> Election | None:
-        settings = self._upstream.settings.election
+        settings = self._connected.settings.election
         if not settings.enabled:
             return None
         terms = LeaseTerms(
             lease_name(settings, self._worker.cluster, profiles),
             settings.namespace,
-            self._upstream.lease_identity,
+            self._connected.lease_identity,
             settings.lease_duration,
             settings.renew_deadline,
             settings.retry_period,
         )
-        return Election(self._upstream.api, terms, clock=self._process.lease_clock, utc_now=self._process.utc_now)
+        return Election(self._connected.api, terms, clock=self._process.lease_clock, utc_now=self._process.utc_now)

@@ -45,7 +45,7 @@ RULES = (
 
 def is_copied(following: Following) -> bool:
     """Whether etcd has copies of a Kubernetes API's objects."""
-    side = following.cache.upstream
+    side = following.cache.kubernetes
     return side is not None and side.imported is not None
 
 
@@ -54,7 +54,7 @@ def copies_and_promises(following: Following, namespace: str = "") -> dict[str, 
 
     `namespace`: only the promises of one.
     """
-    side = following.cache.upstream
+    side = following.cache.kubernetes
     if side is None or side.imported is None:
         return {
             "copied": False,

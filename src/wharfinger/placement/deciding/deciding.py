@@ -239,7 +239,7 @@ class _Choice:
 
     def _why_not_eligible(self, member: Member, chosen_before: bool) -> str:
         ages = self.question.ages[member.name]
-        why = why_not_eligible(member, ages, upstream=not self.deviations.holds(D10))
+        why = why_not_eligible(member, ages, as_kubefleet=not self.deviations.holds(D10))
         if why == texts.NO_HEARTBEAT:
             self.deviations.note(D10)
         kept = why and chosen_before and not member.leaving and self.deviations.note(D10)

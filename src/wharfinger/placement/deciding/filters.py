@@ -27,8 +27,8 @@ PART = 26
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
-def why_not_eligible(member: Member, ages: Ages, *, upstream: bool = False) -> str:
-    """Why a member takes nothing; empty when it does. `upstream` gives a missing heart-beat KubeFleet's age."""
+def why_not_eligible(member: Member, ages: Ages, *, as_kubefleet: bool = False) -> str:
+    """Why a member takes nothing; empty when it does. `as_kubefleet` gives a missing heart-beat KubeFleet's age."""
     if member.leaving:
         return texts.LEFT
     agent = member.agent
@@ -36,7 +36,7 @@ def why_not_eligible(member: Member, ages: Ages, *, upstream: bool = False) -> s
         return texts.NOT_ONLINE
     heartbeat = ages.heartbeat
     if heartbeat is None:
-        return texts.silent(EVER) if upstream else texts.NO_HEARTBEAT
+        return texts.silent(EVER) if as_kubefleet else texts.NO_HEARTBEAT
     if heartbeat > TOO_OLD:
         return texts.silent(heartbeat)
     if agent.joined is None or not agent.joined.true:
@@ -80,13 +80,13 @@ def refusal(
     member: Member,
     ages: Ages,
     *,
-    upstream: bool,
+    as_kubefleet: bool,
     lenient: bool = False,
 ) -> MemberRefusal | Unreadable | None:
     """Why a member is refused; None when it passes.
 
-    `affinity` is the policy's. `upstream`: a missing heart-beat has KubeFleet's age. `lenient`: that its agent is not
-    heard, or unhealthy, does not count.
+    `affinity` is the policy's. `as_kubefleet`: a missing heart-beat has KubeFleet's age. `lenient`: that its agent is
+    not heard, or unhealthy, does not count.
     """
     if affinity.required:
         accepted = affinity.accepts(member)
@@ -94,7 +94,7 @@ def refusal(
             return accepted
         if not accepted:
             return MemberRefusal(AFFINITY, texts.NO_TERM)
-    why = why_not_eligible(member, ages, upstream=upstream) if not lenient or member.leaving else ""
+    why = why_not_eligible(member, ages, as_kubefleet=as_kubefleet) if not lenient or member.leaving else ""
     if why:
         return MemberRefusal(ELIGIBILITY, why)
     return _by_namespace(placement.ref.namespace, member) or _by_taints(placement, member)
@@ -155,7 +155,7 @@ class MemberFilter:
             if name in current:
                 continue
             lenient = name in obsolete
-            found = refusal(placement, affinity, member, ages[name], upstream=old, lenient=lenient and not old)
+            found = refusal(placement, affinity, member, ages[name], as_kubefleet=old, lenient=lenient and not old)
             if lenient and why_not_eligible(member, ages[name]):
                 self.deviations.note(D10)
             if isinstance(found, Unreadable):

@@ -47,7 +47,7 @@ class Domains:
         """Whether this domain would have more than `max_skew` above the smallest."""
         return self.counts[value] + 1 - self._in_order()[0] > max_skew
 
-    def too_uneven_upstream(self, value: str, max_skew: int) -> bool:
+    def too_uneven_as_kubefleet(self, value: str, max_skew: int) -> bool:
         """KubeFleet's rule: the skew that there is, changed, exceeds `max_skew`, wherever it comes from."""
         ordered = self._in_order()
         return ordered[-1] - ordered[0] + self.change(value) > max_skew
@@ -75,7 +75,7 @@ class Judgement:
 
 
 def judge(
-    constraints: Sequence[ClusterSpread], counts: Sequence[Domains], member: Member, *, upstream: bool
+    constraints: Sequence[ClusterSpread], counts: Sequence[Domains], member: Member, *, as_kubefleet: bool
 ) -> Judgement:
     """Judge a member by all constraints, hard ones first. Whoever lacks a label is outside that spread."""
     score = 0
@@ -84,7 +84,7 @@ def judge(
             value = member.labels.get(constraint.key)
             if constraint.hard is not hard or value is None:
                 continue
-            uneven = domain.too_uneven_upstream if upstream else domain.too_uneven
+            uneven = domain.too_uneven_as_kubefleet if as_kubefleet else domain.too_uneven
             if value in domain.counts and uneven(value, constraint.max_skew):
                 if hard:
                     return Judgement(0, constraint)
@@ -184,9 +184,9 @@ class Ranking:
             if not group:
                 continue
             member = group[-1].member  # spread looks at the group's values only, which all of its members have
-            self._judged[values] = judge(self.constraints, self.counts, member, upstream=undone)
+            self._judged[values] = judge(self.constraints, self.counts, member, as_kubefleet=undone)
             if not undone and D1 not in self.deviations.noted:
-                other = judge(self.constraints, self.counts, member, upstream=True)
+                other = judge(self.constraints, self.counts, member, as_kubefleet=True)
                 if other != self._judged[values]:
                     self.deviations.note(D1)
 

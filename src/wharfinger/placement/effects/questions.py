@@ -206,7 +206,7 @@ def _code(view: HubView, placement: Placement, stored: SeenDecision, name: str, 
         if chosen is not None and chosen.identity == member.identity and chosen.policy == stored.policy:
             return CHOSEN
     affinity = affinity_of(placement.policy, dashes=True, exactly=True)
-    refused = filters.refusal(placement, affinity, member, found.ages(now), upstream=False)
+    refused = filters.refusal(placement, affinity, member, found.ages(now), as_kubefleet=False)
     if isinstance(refused, Unreadable):
         return code_of(filters.AFFINITY, texts.UNSCHEDULABLE)
     if refused is not None:

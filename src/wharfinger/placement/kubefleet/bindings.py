@@ -270,7 +270,7 @@ def choose(attempt: KubeFleetAttempt, number: int, identities: Mapping[str, int]
     if _bind(attempt, decision, identities):
         deviations.add(D11)
     status = _status(attempt, question, decision, before)
-    if status.lines != _lines(attempt, question, decision, before, upstream=True):
+    if status.lines != _lines(attempt, question, decision, before, as_kubefleet=True):
         deviations.add(D6)
     attempt.note(before, wrote=attempt.set_status(status))
     return frozenset(deviations)
@@ -351,7 +351,7 @@ def _bind(attempt: KubeFleetAttempt, decision: PlacementDecision, identities: Ma
 def _status(
     attempt: KubeFleetAttempt, question: Question, decision: PlacementDecision, before: Mapping[str, Binding]
 ) -> SnapshotStatus:
-    lines = _lines(attempt, question, decision, before, upstream=False)
+    lines = _lines(attempt, question, decision, before, as_kubefleet=False)
     return SnapshotStatus(decision.generation, decision.condition, lines)
 
 
@@ -361,9 +361,12 @@ def _lines(
     decision: PlacementDecision,
     before: Mapping[str, Binding],
     *,
-    upstream: bool,
+    as_kubefleet: bool,
 ) -> tuple[StatusLine, ...]:
-    """What the status says. `upstream`: refused members that are chosen all the same take places of the unselected."""
+    """What the status says.
+
+    `as_kubefleet`: refused members that are chosen all the same take places of the unselected.
+    """
     selected = [StatusLine(one.name, True, one.reason, one.scores) for one in decision.chosen]
     if decision.number is None and question.placement.policy.type is PlacementType.PICK_FIXED:
         return (*selected, *(StatusLine(one.name, False, one.reason) for one in decision.verdicts))
@@ -371,7 +374,7 @@ def _lines(
         StatusLine(one.name, False, one.reason, one.scores) for one in decision.verdicts if one.scores is not None
     ]
     refused = [StatusLine(one.name, False, one.reason) for one in decision.verdicts if one.scores is None]
-    if upstream and before:
+    if as_kubefleet and before:
         refused += _refused_but_chosen(question, decision)
         refused.sort(key=lambda one: one.cluster)
     return (*selected, *unselected(selected, others, refused, attempt.unselected_limit))
@@ -386,6 +389,6 @@ def _refused_but_chosen(question: Question, decision: PlacementDecision) -> Sequ
         if one.name in old:
             member = members[one.name]
             ages = question.ages[one.name]
-            if filters.refusal(question.placement, affinity, member, ages, upstream=False) is not None:
+            if filters.refusal(question.placement, affinity, member, ages, as_kubefleet=False) is not None:
                 found.append(StatusLine(one.name, False, ""))
     return found

@@ -123,7 +123,7 @@ class KubeFleetCycle:
         missing: list[StatusLine] = []
         for name in self.policy.names:
             member = self.known.get(name)
-            why = why_not_eligible(member, self.attempt.ages[name], upstream=True) if member is not None else ""
+            why = why_not_eligible(member, self.attempt.ages[name], as_kubefleet=True) if member is not None else ""
             if member is None:
                 missing.append(StatusLine(name, False, texts.not_found(name)))
             elif why:
@@ -169,13 +169,13 @@ class KubeFleetCycle:
         passed, refused = [], []
         for member in self.attempt.members:
             ages = self.attempt.ages[member.name]
-            found = filters.refusal(self.placement, self._affinity, member, ages, upstream=True)
+            found = filters.refusal(self.placement, self._affinity, member, ages, as_kubefleet=True)
             if isinstance(found, Unreadable):
                 return _unreadable(found)
             if found is not None:
                 refused.append(StatusLine(member.name, False, texts.refused(found.reason)))
             elif member.name not in current:
-                judgement = ranking.judge(self.policy.spread, self._counts, member, upstream=True)
+                judgement = ranking.judge(self.policy.spread, self._counts, member, as_kubefleet=True)
                 if judgement.violated is None:
                     passed.append(member)
                 else:
@@ -197,7 +197,7 @@ class KubeFleetCycle:
             liked = liked_by.score(member)
             if isinstance(liked, Unreadable):
                 return _unreadable(liked)
-            judgement = ranking.judge(self.policy.spread, self._counts, member, upstream=True)
+            judgement = ranking.judge(self.policy.spread, self._counts, member, as_kubefleet=True)
             scored.append((member, MemberScores(judgement.score, liked)))
         return scored
 

@@ -103,7 +103,7 @@ class PlacementSimulator:
         """
         self.now = now
         """The clock. It stands still until it is set."""
-        self._upstream = upstream
+        self._as_kubefleet = upstream
         self._limit = unselected_limit
         self._members: dict[str, Member] = {}
         self._placed: dict[str, _Placed] = {}
@@ -196,7 +196,7 @@ class PlacementSimulator:
             status=placed.status,
         )
         deviations: frozenset[str] = frozenset()
-        if self._upstream:
+        if self._as_kubefleet:
             run(attempt)
         else:
             deviations = choose(attempt, placed.number, placed.identities)
@@ -237,7 +237,7 @@ class PlacementSimulator:
 
         Each as it would be decided, by reference. UsageError for a member that is not there.
         """
-        then = PlacementSimulator(self._upstream, self.now, self._limit)
+        then = PlacementSimulator(self._as_kubefleet, self.now, self._limit)
         then._members, then._identities = dict(self._members), self._identities
         then._placed = {reference: placed.copy() for reference, placed in self._placed.items()}
         for obj in objects:

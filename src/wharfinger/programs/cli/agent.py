@@ -123,7 +123,7 @@ def agent(
     login: InstanceLogin,
     settings: AgentSettings,
     scheduling: SchedulingOptions,
-    upstream: KubernetesOptions,
+    kubernetes: KubernetesOptions,
     serving: ServingChoices,
     connection: ConnectionOptions,
 ) -> None:
@@ -134,7 +134,7 @@ def agent(
     log in to etcd as --instance-etcd-user where that is given. A template may replace --config by its
     schedulerConfiguration, and etcd's password and certificates by secrets.
     """
-    api = upstream.settings()
+    api = kubernetes.settings()
     check_alone(api, scheduling.format, node_evictions=scheduling.node_evictions.given)
     etcd = replace(connection.etcd, max_txn_ops=scheduling.max_txn_ops)
     settings = replace(
@@ -157,7 +157,7 @@ def agent(
             *arguments(serving),
             *kubernetes_arguments(api),
         ),
-        upstream=api,
+        kubernetes=api,
     )
 
     def main() -> Coroutine[Any, Any, int]:

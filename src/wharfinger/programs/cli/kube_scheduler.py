@@ -203,11 +203,12 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     path = flags["config"]
     document = with_flags(written_in(Path(path)) if path else {}, flags)
     configured = load_configuration(document, all_plugins=own.all_plugins)
-    upstream = kubernetes_settings(
+    kubernetes = kubernetes_settings(
         configured.configuration, flags, events=own.events, allow_insecure=own.allow_insecure
     )
     serving, reviewing = serving_options(flags), reviewing_kubeconfig(flags)
-    read_access(upstream.kubeconfig, master=upstream.master, allow_insecure=own.allow_insecure)  # say now what is wrong
+    # What is wrong is reported now, and not when the workers start.
+    read_access(kubernetes.kubeconfig, master=kubernetes.master, allow_insecure=own.allow_insecure)
     if reviewing is not None:
         read_access(reviewing)
     _warn([*flags.warnings(), *warnings_of(gates)])
@@ -225,7 +226,7 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
         needs_client_ca=looks_up and not flags["authentication-tolerate-lookup-failure"],
     )
     return uvloop.run(
-        run_worker(worker_settings(settings, upstream, serving, flags), serving, configured=configured, pages=pages)
+        run_worker(worker_settings(settings, kubernetes, serving, flags), serving, configured=configured, pages=pages)
     )
 
 

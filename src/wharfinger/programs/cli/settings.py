@@ -150,13 +150,13 @@ def serving_options(flags: KubeFlags) -> ServingOptions:
 
 
 def worker_settings(
-    settings: WorkerSettings, upstream: KubernetesSettings, serving: ServingOptions, flags: KubeFlags
+    settings: WorkerSettings, kubernetes: KubernetesSettings, serving: ServingOptions, flags: KubeFlags
 ) -> WorkerSettings:
     """The settings of a worker with what the flags say."""
     duration = flags["pod-max-in-unschedulable-pods-duration"]
     return replace(
         settings,
-        upstream=upstream,
+        kubernetes=kubernetes,
         bind_address=serving.address,
         health_port=serving.port,
         dispatching=replace(settings.dispatching, restart_every=duration),

@@ -77,7 +77,7 @@ def worker(
     settings: WorkerSettings,
     scheduling: SchedulingOptions,
     own: WorkerOptions,
-    upstream: KubernetesOptions,
+    kubernetes: KubernetesOptions,
     serving: ServingChoices,
     connection: ConnectionOptions,
 ) -> None:
@@ -92,12 +92,12 @@ def worker(
     tenant = granted or check_tenant(settings.tenant)
     if own.instance_lock is not None:  # before anything else: a look must find this process alive
         _lock(own.instance_lock)
-    format_, api = scheduling.format, upstream.settings()
+    format_, api = scheduling.format, kubernetes.settings()
     check_alone(api, format_, node_evictions=scheduling.node_evictions.given)
     settings = replace(
         settings,
         etcd=replace(connection.etcd, max_txn_ops=scheduling.max_txn_ops),
-        upstream=api,
+        kubernetes=api,
         temporal=connection.temporal,
         cluster=connection.cluster,
         format=format_,

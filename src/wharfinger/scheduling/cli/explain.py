@@ -113,7 +113,7 @@ async def with_promise(store: Store, key: PodKey, found: Explanation) -> Explana
     if entry.pod is None:
         return found
     state = PROMISED if promise is not None and found.state == "bound" else found.state
-    return replace(found, state=state, upstream=story(entry.pod, found.record, promise))
+    return replace(found, state=state, kubernetes=story(entry.pod, found.record, promise))
 
 
 async def with_departure(client: Client, store: Store, cluster: str, key: PodKey, found: Explanation) -> Explanation:

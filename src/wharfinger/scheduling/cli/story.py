@@ -71,7 +71,7 @@ def _headline(explanation: Explanation) -> Iterator[str]:
             yield f"An event that may help {plain(' or '.join(record.plugins))} wakes it."
         if record.nominated_node:
             yield f"It {plain(preemption(record.nominated_node, record.victims))}."
-    for sentence in explanation.upstream.sentences() if explanation.upstream is not None else ():
+    for sentence in explanation.kubernetes.sentences() if explanation.kubernetes is not None else ():
         yield f"{plain(sentence)}."
     if explanation.left is not None:
         yield f"{plain(explanation.left.sentence())}."

@@ -165,7 +165,7 @@ class Following:
 
     def _begin(self) -> None:
         cache = Cache(clock=self.clock)
-        cache.upstream = KubernetesSide(only_copies=False)
+        cache.kubernetes = KubernetesSide(only_copies=False)
         self.view = View(cache, self.metrics, format_=format_of(self.store.format), as_stored=self.store.as_stored)
         self.model = ClusterModel(cache, self.view, clock=self.clock, utc_now=self.utc_now, marks=self.marks)
         self.model.watched = self._watched

@@ -56,7 +56,7 @@ class Looking:
                 "runId": record.run_id,
                 "parked": record.parked,
             }
-        promise = self._following.cache.upstream.promises.get(key) if self._following.cache.upstream else None
+        promise = self._following.cache.kubernetes.promises.get(key) if self._following.cache.kubernetes else None
         told["promised"] = promise is not None
         told["held"] = self._held(pod)
         return told

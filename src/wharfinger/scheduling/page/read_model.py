@@ -150,7 +150,7 @@ class ClusterModel:
     def _touch_whole(self, changes: Changes) -> None:
         if changes.instances:
             self.touch("fleets")
-        if changes.promises or changes.upstream:
+        if changes.promises or changes.kubernetes:
             self.touch("kubernetes")
 
     def _pod(self, change: PodChange, now: float, stamp: datetime, *, listed: bool) -> None:

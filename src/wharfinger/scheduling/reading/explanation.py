@@ -51,7 +51,7 @@ class Explanation:
     """Why none is known of a pod that is gone; empty where there is nothing to say."""
     query: str = ""
     """Finds all of its runs in the Temporal UI."""
-    upstream: PromiseStory | None = None
+    kubernetes: PromiseStory | None = None
     """What the Kubernetes API shows of it; None where there is none."""
 
 
@@ -172,7 +172,7 @@ def to_plain(explanation: Explanation) -> dict[str, Any]:
         "left": explanation.left.to_plain() if explanation.left is not None else None,
         "missing": list(explanation.missing),
         "query": explanation.query,
-        "upstream": explanation.upstream.to_plain() if explanation.upstream is not None else None,
+        "upstream": explanation.kubernetes.to_plain() if explanation.kubernetes is not None else None,
         "record": explanation.record.model_dump(mode="json") if explanation.record else None,
         "attempts": [_attempt(attempt) for attempt in explanation.attempts],
     }

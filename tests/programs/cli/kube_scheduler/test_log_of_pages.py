@@ -20,13 +20,13 @@ async def test_reason_without_authorities_is_logged_once(caplog: pytest.LogCaptu
     cluster, logged = Reviews(), set[str]()
     for away in (False, False, True, True, False):
         cluster.away = away
-        assert await client_authorities(cluster.upstream, logged=logged) == ""
+        assert await client_authorities(cluster.apiserver, logged=logged) == ""
     assert caplog.text.count("client_authorities_unknown") == 3
 
     cluster.published = {"client-ca-file": "PEM"}
-    assert await client_authorities(cluster.upstream, logged=logged) == "PEM"
+    assert await client_authorities(cluster.apiserver, logged=logged) == "PEM"
     cluster.published = None
-    await client_authorities(cluster.upstream, logged=logged)
+    await client_authorities(cluster.apiserver, logged=logged)
     assert caplog.text.count("client_authorities_unknown") == 4
 
 

@@ -24,7 +24,7 @@ from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import KubernetesSettings, WorkerSettings
 
 
-def upstream(*arguments: str, document: dict[str, Any] | None = None) -> KubernetesSettings:
+def kubernetes(*arguments: str, document: dict[str, Any] | None = None) -> KubernetesSettings:
     flags = parsed(*arguments)
     configured = load_configuration(with_flags(document or {}, flags))
     return kubernetes_settings(configured.configuration, flags, events="all", allow_insecure=False)
@@ -38,7 +38,7 @@ def serving(*arguments: str) -> ServingOptions:
 
 
 def test_usual_values_are_kube_schedulers() -> None:
-    found = upstream()
+    found = kubernetes()
 
     assert (found.kubeconfig, found.master, found.qps, found.burst) == (None, "", 50.0, 100)
     election = found.election
@@ -48,7 +48,7 @@ def test_usual_values_are_kube_schedulers() -> None:
 
 
 def test_connection_flags_count_without_a_configuration() -> None:
-    found = upstream("--kubeconfig=/a", "--master=https://b:6443", "--kube-api-qps=-1", "--kube-api-burst=9")
+    found = kubernetes("--kubeconfig=/a", "--master=https://b:6443", "--kube-api-qps=-1", "--kube-api-burst=9")
 
     assert (found.kubeconfig, found.master) == (Path("/a"), "https://b:6443")
     assert (found.qps, found.burst) == (-1.0, 9)
@@ -58,13 +58,13 @@ def test_configuration_outranks_connection_flags_but_not_the_master() -> None:
     file = {"clientConnection": {"kubeconfig": "/file", "qps": 5}}
     arguments = ("--config=/c", "--kubeconfig=/flag", "--kube-api-qps=9", "--kube-api-burst=9", "--master=https://m")
 
-    found = upstream(*arguments, document=file)
+    found = kubernetes(*arguments, document=file)
 
     assert (found.kubeconfig, found.qps, found.burst, found.master) == (Path("/file"), 5.0, 100, "https://m")
 
 
 def test_configuration_without_a_kubeconfig_means_the_service_account() -> None:
-    assert upstream("--config=/c", "--kubeconfig=/flag").kubeconfig is None
+    assert kubernetes("--config=/c", "--kubeconfig=/flag").kubeconfig is None
 
 
 def test_election_flags_outrank_the_configuration_where_they_are_written() -> None:
@@ -74,7 +74,7 @@ def test_election_flags_outrank_the_configuration_where_they_are_written() -> No
         "--leader-elect-resource-namespace=ns",
     )  # fmt: skip
 
-    election = upstream(*arguments, document=file).election
+    election = kubernetes(*arguments, document=file).election
 
     assert election.enabled
     assert (election.name, election.namespace) == ("file", "ns")
@@ -82,12 +82,12 @@ def test_election_flags_outrank_the_configuration_where_they_are_written() -> No
 
 
 def test_without_election_its_durations_do_not_count() -> None:
-    assert not upstream("--leader-elect=false", "--leader-elect-lease-duration=1s").election.enabled
+    assert not kubernetes("--leader-elect=false", "--leader-elect-lease-duration=1s").election.enabled
 
 
 def test_lease_that_is_too_short_for_a_holder_that_is_cut_off_is_refused() -> None:
     with pytest.raises(UsageError, match="leaseDuration 6 s is too short"):
-        upstream(
+        kubernetes(
             "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=1s"
         )
 
@@ -95,8 +95,8 @@ def test_lease_that_is_too_short_for_a_holder_that_is_cut_off_is_refused() -> No
 def test_right_to_bind_ends_before_a_shorter_lease_does() -> None:
     short = ("--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=6s")
 
-    assert upstream().importer_ttl == KubernetesSettings().importer_ttl
-    assert upstream(*short).importer_ttl == 4.0
+    assert kubernetes().importer_ttl == KubernetesSettings().importer_ttl
+    assert kubernetes(*short).importer_ttl == 4.0
 
 
 def test_waiting_pods_are_tried_again_after_the_duration() -> None:

@@ -10,7 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.patience import patient
-from tests.scheduling.effects.binding.test_calling_upstream import held as held_upstream
+from tests.scheduling.effects.binding.test_calling_upstream import held as held_in_kubernetes
 from tests.scheduling.effects.binding.test_calling_upstream import placed_by
 from tests.scheduling.effects.binding.test_calling_upstream import site as site  # noqa: PLC0414 - a fixture
 from tests.scheduling.effects.called_plugins import Crane, Licences, answered, call_step, held, profiles_with
@@ -124,7 +124,7 @@ async def test_a_pod_that_is_bound_after_all_is_not_unreserved(site: UpstreamWor
     """The plugin had it bound, and its worker died; no further call was allowed."""
     licences = Licences()
     hand, placed = await placed_by(site, licences, Crane(by_default))
-    outcome = await held_upstream(hand, placed)
+    outcome = await held_in_kubernetes(hand, placed)
     calls = first_answers(outcome)
     calls = calls.with_one(await call_step(hand, "web", placed, outcome, calls))
     await call_step(hand, "web", placed, outcome, calls, step=1)
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_bound_after_all_is_not_unreserved(site: UpstreamWor
 async def test_an_edit_while_the_default_binder_begins_is_no_refusal(site: UpstreamWorld) -> None:
     """The importer promises the pod again between the read of its promise and the mark that it is ready."""
     hand, placed = await placed_by(site, Crane(by_default))
-    outcome = await held_upstream(hand, placed)
+    outcome = await held_in_kubernetes(hand, placed)
     txn, edits = hand.store.txn, iter(range(1))
 
     async def edited(compares: Sequence[Condition], *more: Any) -> Any:
@@ -156,7 +156,7 @@ async def test_no_bind_plugin_is_called_without_the_right_to_bind(site: Upstream
     """Another scheduler has the Lease by now; the plugin would bind by its own means."""
     crane = Crane(by_default)
     hand, placed = await placed_by(site, crane)
-    outcome = await held_upstream(hand, placed)
+    outcome = await held_in_kubernetes(hand, placed)
     await site.store.delete(keys.ACTIVE)
     with pytest.raises(ApplicationError, match="does not hold the Lease") as raised:
         await call_step(hand, "web", placed, outcome)
@@ -167,7 +167,7 @@ async def test_preemption_gives_up_a_bind_that_waits_for_plugins(site: UpstreamW
     """The victim runs nowhere: it is not deleted, and waits again."""
     licences = Licences()
     hand, placed = await placed_by(site, licences)
-    outcome = await held_upstream(hand, placed)
+    outcome = await held_in_kubernetes(hand, placed)
     put(site, "high", priority=10)
     await site.imports()
     uid = str((site.api.find(PODS, "high") or {})["metadata"]["uid"])
@@ -195,7 +195,7 @@ async def test_a_node_that_went_while_plugins_were_called_gets_no_pod(site: Upst
     """The API would bind the pod there all the same."""
     licences = Licences()
     hand, placed = await placed_by(site, licences)
-    outcome = await held_upstream(hand, placed)
+    outcome = await held_in_kubernetes(hand, placed)
     answer = await call_step(hand, "web", placed, outcome)
     site.api.remove(NODES, "n1")
     await site.imports()

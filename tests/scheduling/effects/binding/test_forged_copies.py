@@ -170,7 +170,7 @@ async def test_a_hold_counts_for_nothing(site: UpstreamWorld, caplog: pytest.Log
 async def test_a_worker_sees_which_promises_are_its_installations(site: UpstreamWorld) -> None:
     """One that is put alone holds no volumes, and is told from one that a bind has put."""
     hand, api, placed = await group(site, 1)
-    side = hand.cache.upstream
+    side = hand.cache.kubernetes
     assert side is not None
     key = PodKey("default", "web-0")
     forged = promise_records.stored(Promise("uid-1", 5, "node-0", "w@r", "2026-03-01T12:00:00Z"))

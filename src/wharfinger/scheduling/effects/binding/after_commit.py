@@ -91,7 +91,7 @@ class Keeping:
         self._profiles = core.pool.profiles
         self._cache = core.pool.cache
         self._verification = core.verification
-        self._upstream = core.upstream
+        self._kubernetes = core.kubernetes
         self._metrics = core.process.metrics
 
     # --- rooms that are held in etcd ----------------------------------------------------------
@@ -106,7 +106,7 @@ class Keeping:
         if calls is None or not left:
             return left, {}, None
         seat = left[0]
-        if self._upstream is None and not group.binder:
+        if self._kubernetes is None and not group.binder:
             seat = replace(seat, hold=(await self._held.read(reference(seat.seat), group.attempt, calls.node)).record)
             if not seat.hold:
                 again, outcomes = await self._binds.ask(group, {0: seat})
@@ -115,7 +115,7 @@ class Keeping:
                     return [], {**outcomes, **dict(lost)}, None
                 seat = again[0]
         answer = calls.failed or (_error(group.binder) if group.binder else None)
-        if answer is None and self._upstream is None:
+        if answer is None and self._kubernetes is None:
             return [seat], {}, seat
         # Without an answer, the promise was given up meanwhile: nothing of this placement is left.
         outcome = Contended(message=LOST) if answer is None else _of_answer(answer)
@@ -127,7 +127,7 @@ class Keeping:
         Raises `StoreError`: bind again.
         """
         outcome = outcomes.of[0]
-        if self._upstream is not None or isinstance(outcome, Held):
+        if self._kubernetes is not None or isinstance(outcome, Held):
             return outcomes
         await self._held.release(group.key(0), group.attempt)
         if held is None or not held.hold or isinstance(outcome, Bound | Gone):
@@ -140,17 +140,17 @@ class Keeping:
     # --- promises -----------------------------------------------------------------------------
 
     async def keep(
-        self, upstream: ApiWriters, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]
+        self, kubernetes: ApiWriters, group: BindGroup, outcomes: Outcomes, promised: Mapping[int, Promise]
     ) -> Outcomes:
         """Send the promises of all seats that are bound in etcd, and correct the outcomes of those that are not kept.
 
         Raises `StoreError` and `UpstreamError`, once everything that was sent has been answered: promises stay.
         """
         if outcomes.bound and group.policy.whole:
-            refused = await self._rehearsed(group, upstream, outcomes)
+            refused = await self._rehearsed(group, kubernetes, outcomes)
             if refused:
                 lost, pods = of_gang(refused), map(group.key, outcomes.bound)
-                await gather_to_end(upstream.promises.give_up(pod, lost.message) for pod in pods)
+                await gather_to_end(kubernetes.promises.give_up(pod, lost.message) for pod in pods)
                 return outcomes | dict.fromkeys(outcomes.bound, lost)
         stopped = False
 
@@ -159,7 +159,7 @@ class Keeping:
             if stopped:
                 return bound
             try:
-                return await self._kept(group, upstream, number, bound, promised.get(number))
+                return await self._kept(group, kubernetes, number, bound, promised.get(number))
             except (UpstreamUnavailable, UpstreamDenied):
                 stopped = True  # what has not been sent yet would wait as long for the same answer
                 raise
@@ -167,23 +167,23 @@ class Keeping:
         kept = await gather_to_end(one(*each) for each in outcomes.bound.items())
         outcomes = outcomes | dict(zip(outcomes.bound, kept, strict=True))
         if group.policy.whole and kept and outcomes.unbound:
-            await self._tell_torn(group, upstream, outcomes)
+            await self._tell_torn(group, kubernetes, outcomes)
         return outcomes
 
     async def _kept(
-        self, group: BindGroup, upstream: ApiWriters, number: int, bound: Bound, known: Promise | None
+        self, group: BindGroup, kubernetes: ApiWriters, number: int, bound: Bound, known: Promise | None
     ) -> Outcome:
         """What became of a promise."""
         kept: KeptPromise | Outcome | None = None
         if group.calls is None:
-            kept = await upstream.promises.keep(group.key(number), group.chain, known)
+            kept = await kubernetes.promises.keep(group.key(number), group.chain, known)
         if kept is None or (isinstance(kept, KeptPromise) and kept.calls and group.policy.holds):
-            kept = await self._called(group, upstream.promises, bound.node)
+            kept = await self._called(group, kubernetes.promises, bound.node)
         if not isinstance(kept, KeptPromise):
             return kept
         match kept.kind:
             case KeptKind.KEPT:
-                upstream.teller.scheduled(group.pod(number), kept.node, run=group.request.run_id)
+                kubernetes.teller.scheduled(group.pod(number), kept.node, run=group.request.run_id)
                 return bound
             case KeptKind.NOT_READY:
                 return bound.model_copy(update={"preparing": shortened(kept.message, PREPARING)})
@@ -197,27 +197,27 @@ class Keeping:
                 return Failed(PluginError(EXTENDER, "Bind", kept.message))
         return Contended(message=kept.message)  # or it came to concern an extender after the group had been decided
 
-    async def _rehearsed(self, group: BindGroup, upstream: ApiWriters, outcomes: Outcomes) -> str:
+    async def _rehearsed(self, group: BindGroup, kubernetes: ApiWriters, outcomes: Outcomes) -> str:
         """Why a gang is not bound, as far as a dry run can show; empty when it is."""
         pods = [group.key(number) for number in outcomes.bound]
-        rehearsal = await rehearse_gang(upstream.promises, pods, group.chain)
+        rehearsal = await rehearse_gang(kubernetes.promises, pods, group.chain)
         if rehearsal.refused:
             return rehearsal.refused
         if rehearsal.unsupported:
             first = group.pod(next(iter(outcomes.bound)))
-            upstream.teller.dry_run_unsupported(first, group.gang, rehearsal.unsupported, run=group.request.run_id)
+            kubernetes.teller.dry_run_unsupported(first, group.gang, rehearsal.unsupported, run=group.request.run_id)
         # Members are bound in etcd as one, so a member is unbound where an earlier try ended in between. Without dry
         # runs, it is not known whether the gang was begun.
         if rehearsal.begun or rehearsal.unsupported:
             return ""
         return next((f"pod {group.key(one)}: {why_unbound(how)}" for one, how in outcomes.unbound.items()), "")
 
-    async def _tell_torn(self, group: BindGroup, upstream: ApiWriters, outcomes: Outcomes) -> None:
+    async def _tell_torn(self, group: BindGroup, kubernetes: ApiWriters, outcomes: Outcomes) -> None:
         """Report that members went or changed after their dry run, and treat the bound ones by the policy."""
-        bound, torn, policy = outcomes.bound, outcomes.unbound, upstream.torn_gangs
+        bound, torn, policy = outcomes.bound, outcomes.unbound, kubernetes.torn_gangs
         log.warning("gang_torn gang=%s bound=%d torn=%d policy=%s", group.gang, len(bound), len(torn), policy)
         self._metrics.gangs_torn.inc()
-        upstream.teller.gang_torn(
+        kubernetes.teller.gang_torn(
             group.pod(next(iter(bound or torn))),
             group.gang,
             bound=len(bound),
@@ -230,7 +230,7 @@ class Keeping:
             pod = replace(group.pod(number), node_name=one.node)
             copy = (await self._store.get(keys.pod(*pod.key))).kv
             if copy is not None:
-                await upstream.evictions.evict(pod, copy.value, scheduler=pod.scheduler_name, preemptor="podgroup")
+                await kubernetes.evictions.evict(pod, copy.value, scheduler=pod.scheduler_name, preemptor="podgroup")
 
     # --- promises for which plugins are called ------------------------------------------------
 
@@ -350,7 +350,7 @@ class HeldPods:
     def __init__(self, core: Core) -> None:
         self._store = core.process.store
         self._eligibility = core.eligibility
-        self._upstream = core.upstream is not None
+        self._kubernetes = core.kubernetes is not None
 
     async def read(self, reference: PodReference, attempt: str, node: str) -> HeldPod:
         """The pod by a linearizable read. `attempt`: `<workflow id>@<run id>` of the one that asks.
@@ -358,7 +358,7 @@ class HeldPods:
         Raises `StoreError`.
         """
         key = reference.key
-        record = keys.promise(*key) if self._upstream else keys.hold(*key)
+        record = keys.promise(*key) if self._kubernetes else keys.hold(*key)
         kv, held = (await self._store.txn([], [Get(keys.pod(*key)), Get(record)])).reads
         if kv is None:
             return HeldPod(lost="the pod does not exist any more")
@@ -367,7 +367,7 @@ class HeldPods:
         except InvalidObject as error:
             return HeldPod(lost=f"the pod cannot be read: {error}")
         unbound = pod.unbound()
-        promise = known_object(kv, held).promise if self._upstream else None
+        promise = known_object(kv, held).promise if self._kubernetes else None
         if pod.bound and promise is None:
             return HeldPod(unbound, pod.node_name, f"the pod is bound to {pod.node_name}")
         gone = self._eligibility.verdict(reference, unbound)

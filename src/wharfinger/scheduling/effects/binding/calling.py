@@ -61,7 +61,7 @@ class PluginCalls:
         self._profiles = core.pool.profiles
         self._cache = core.pool.cache
         self._held = HeldPods(core)
-        self._upstream = core.upstream
+        self._kubernetes = core.kubernetes
         self._bindings = bindings
         self._running = 0
 
@@ -86,9 +86,9 @@ class PluginCalls:
             return _answer(request, "success")
         if found.lost or found.pod is None:
             return _answer(request, "lost", found.lost)
-        if found.promise is not None and self._upstream is not None and step.point == "Bind":
+        if found.promise is not None and self._kubernetes is not None and step.point == "Bind":
             reference = _reference(request)
-            if not await self._upstream.promises.may_be_sent(reference.key, found.promise):
+            if not await self._kubernetes.promises.may_be_sent(reference.key, found.promise):
                 return _answer(request, "lost", "the promise is another one by now")
         profile = self._profiles.get(found.pod.scheduler_name)
         if profile is None or step.plugin not in profile.called.at["bind" if step.point == "Bind" else "preBind"]:
@@ -99,8 +99,8 @@ class PluginCalls:
         """The pod as etcd has it. `again`: an earlier call may have bound it in the Kubernetes API, unseen by etcd."""
         reference, node = _reference(request), request.calls.node
         found = await self._held.read(reference, _attempt(request), node)
-        if again and request.step.point == "Bind" and found.promise is not None and self._upstream is not None:
-            await self._upstream.promises.look(reference.key, found.promise)
+        if again and request.step.point == "Bind" and found.promise is not None and self._kubernetes is not None:
+            await self._kubernetes.promises.look(reference.key, found.promise)
             found = await self._held.read(reference, _attempt(request), node)
         return found
 
@@ -161,7 +161,7 @@ class PluginCalls:
         """Whether the room may be held still, as far as the watch has shown; cheap."""
         key = PodKey(request.namespace, request.name)
         holder = (_attempt(request), request.calls.node)
-        pod, side = self._cache.pods.get(key), self._cache.upstream
+        pod, side = self._cache.pods.get(key), self._cache.kubernetes
         if pod is None or pod.create_revision != request.placed.create_revision or pod.deletion_timestamp:
             return False
         if side is None:

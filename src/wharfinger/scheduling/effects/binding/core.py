@@ -122,7 +122,7 @@ class Core:
     verification: Verification
     tally: Tally
     locks: Locks = field(default_factory=Locks)
-    upstream: ApiWriters | None = None
+    kubernetes: ApiWriters | None = None
     """What writes to the Kubernetes API, where one is the store."""
 
     @classmethod
@@ -134,9 +134,9 @@ class Core:
         settings: BindSettings,
         limits: Limits,
         *,
-        upstream: ApiWriters | None = None,
+        kubernetes: ApiWriters | None = None,
     ) -> Core:
-        """Made once for a worker. `upstream`: where a Kubernetes API is the store."""
+        """Made once for a worker. `kubernetes`: where a Kubernetes API is the store."""
         store, cache = process.store, pool.cache
         return cls(
             process=process,
@@ -147,5 +147,5 @@ class Core:
             eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
             verification=Verification(cache=cache, profiles=pool.profiles),
             tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
-            upstream=upstream,
+            kubernetes=kubernetes,
         )

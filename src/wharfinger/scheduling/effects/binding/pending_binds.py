@@ -218,10 +218,10 @@ class PendingBinds:
         by_chain = found.bound_by.rpartition("@")[0] == group.request.workflow_id
         by_plugin = bool(group.binder) and group.calls is not None and found.node == group.calls.node
         if found.reason == "bound" and (by_chain or by_plugin):
-            if self._cache.upstream is None and group.binder:  # PostBind, once: this bind ends the plugin's
+            if self._cache.kubernetes is None and group.binder:  # PostBind, once: this bind ends the plugin's
                 self.post_bind(group, number, None, found.node or "")
             # Where an earlier transaction only held the room, this attempt binds the pod.
-            before = () if group.calls is not None and self._cache.upstream else ("committed by an earlier try",)
+            before = () if group.calls is not None and self._cache.kubernetes else ("committed by an earlier try",)
             notes = (f"bound by plugin {group.binder}",) if group.binder else before
             return Bound(node=found.node or "", revision=revision, notes=notes)
         pod = known.found.pod if known is not None else None

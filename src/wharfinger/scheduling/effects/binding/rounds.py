@@ -98,7 +98,7 @@ class Bindings:
         self._settings = core.settings
         self._limits = core.limits
         self._process = core.process
-        self._upstream = core.upstream
+        self._kubernetes = core.kubernetes
         self._locks, self._binds = core.locks, PendingBinds(core)
         self._keeping = Keeping(core, self._binds)
 
@@ -123,13 +123,13 @@ class Bindings:
             left, found = await self._binds.find(group)
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
             left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
-            side, pods = self._cache.upstream, list(map(group.key, range(len(request.seats))))
+            side, pods = self._cache.kubernetes, list(map(group.key, range(len(request.seats))))
             unanswered = self._cache.unanswered.of(pods, side.promises) if side is not None else None
             with unanswered or nullcontext(set[PodKey]()) as bound:
                 now = await self._rounds(group, BindProgress(Outcomes({**found, **more}), self._limits, tuple(left)))
                 outcomes = now.outcomes
-                if self._upstream is not None:
-                    outcomes = await self._keeping.keep(self._upstream, group, outcomes, now.promised)
+                if self._kubernetes is not None:
+                    outcomes = await self._keeping.keep(self._kubernetes, group, outcomes, now.promised)
                 bound.update(map(group.key, outcomes.bound))
             return await self._keeping.release(group, room, outcomes) if held else outcomes
 

@@ -100,7 +100,7 @@ class Commit:
         `tenancy`: what its pool was decided on. `pods`: how many are bound together, or not at all; 0 = alone. Raises
         `UpstreamUnavailable` where this installation may not bind, and `InvalidObject` for what cannot be written.
         """
-        pod, side = seat.found.pod, known.upstream
+        pod, side = seat.found.pod, known.kubernetes
         conditions: list[Condition] = [
             Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
             Compare(keys.node(node.name), "mod", node.mod_revision),

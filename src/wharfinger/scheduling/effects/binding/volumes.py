@@ -84,7 +84,7 @@ async def read(store: Store, cache: Cache, binds: Iterable[tuple[Pod, str]], lim
     `binds`: each pod with its node. Raises `StoreError`.
     """
     wanted: dict[str, None] = {}
-    for pod, node_name in binds if cache.upstream is None else ():
+    for pod, node_name in binds if cache.kubernetes is None else ():
         writes = needed(pod, node_name, cache)
         if writes is not None:
             wanted.update(dict.fromkeys(stored_keys(pod, writes.steps)))
@@ -94,7 +94,7 @@ async def read(store: Store, cache: Cache, binds: Iterable[tuple[Pod, str]], lim
 def checked(pod: Pod, node_name: str, cache: Cache, stored: Mapping[str, KeyValue]) -> VolumeWrites | Status:
     """Work out again what the bind has to do about the pod's volumes, of which `stored` has been read."""
     writes = needed(pod, node_name, cache)
-    if writes is None or cache.upstream is not None:
+    if writes is None or cache.kubernetes is not None:
         return _moved(node_name) if writes is None else writes
     refused = refusal(writes.steps, node_name)
     if refused is not None:

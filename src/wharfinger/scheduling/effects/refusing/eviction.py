@@ -101,7 +101,7 @@ class Evictions:
         self._cache = core.pool.cache
         self._eligibility = core.eligibility
         self._mode = mode
-        self._upstream = core.upstream
+        self._kubernetes = core.kubernetes
         """Where a Kubernetes API is the store, pods are evicted from it, and copies follow."""
         self._utc_now = core.process.utc_now
 
@@ -120,7 +120,7 @@ class Evictions:
         try:
             self._check_nomination(saga)
             # Any client may have changed a copy in etcd, so a copy alone is no reason to delete pods in the API.
-            if self._upstream is not None and not await self._upstream.evictions.may_preempt(found.pod, found.raw):
+            if self._kubernetes is not None and not await self._kubernetes.evictions.may_preempt(found.pod, found.raw):
                 return saga.lapsed()
             node = await self._store.get(keys.node(request.node))
             if node.kv is None:  # its pods are gone with it
@@ -172,11 +172,11 @@ class Evictions:
             if pod.finished:
                 saga.notes.append(f"{victim.pod} had finished already")
                 return
-            if self._upstream is not None and not pod.deletion_timestamp:
-                if await self._has_lost_its_bind(saga, self._upstream, pod, kv):
+            if self._kubernetes is not None and not pod.deletion_timestamp:
+                if await self._has_lost_its_bind(saga, self._kubernetes, pod, kv):
                     saga.notes.append(f"{victim.pod} was not bound yet: its bind was given up")
                     return
-                done = await self._evict_upstream(saga, self._upstream, pod, kv)
+                done = await self._evict_in_kubernetes(saga, self._kubernetes, pod, kv)
                 if done and victim.pod not in saga.evicted:
                     saga.evicted.append(victim.pod)
                 kv = await self._after(saga, kv, done=done)
@@ -191,26 +191,26 @@ class Evictions:
             if done and kv is None:
                 return
 
-    async def _has_lost_its_bind(self, saga: Saga, upstream: ApiWriters, pod: Pod, kv: KeyValue) -> bool:
+    async def _has_lost_its_bind(self, saga: Saga, kubernetes: ApiWriters, pod: Pod, kv: KeyValue) -> bool:
         """Give up the bind of a victim that waits for its volumes or plugins; whether it is not bound now.
 
         Such a pod runs nowhere, so it is not deleted: it waits again, as in kube-scheduler. Raises `Superseded`,
         `StoreError` and `UpstreamError`.
         """
-        promise = self._cache.upstream.promises.get(pod.key) if self._cache.upstream is not None else None
+        promise = self._cache.kubernetes.promises.get(pod.key) if self._cache.kubernetes is not None else None
         if promise is None or promise.ready:
             return False
         still, _ = await self._step(saga, kv, Get(kv.key))
         if not still:
             return False
-        copy = (await upstream.promises.give_up(pod.key, f"pod {saga.preemptor.pod.key} preempts it")).copy
+        copy = (await kubernetes.promises.give_up(pod.key, f"pod {saga.preemptor.pod.key} preempts it")).copy
         found = decoded(copy, pod.identity, self._format) if copy is not None else None
         if copy is None or found is None or found.bound:
             return False
         saga.revision = max(saga.revision, copy.mod_revision)
         return True
 
-    async def _evict_upstream(self, saga: Saga, upstream: ApiWriters, pod: Pod, kv: KeyValue) -> bool:
+    async def _evict_in_kubernetes(self, saga: Saga, kubernetes: ApiWriters, pod: Pod, kv: KeyValue) -> bool:
         """Evict a victim from the Kubernetes API, after a look at whether it still is to go; whether it was done.
 
         Raises `Superseded`, `StoreError` and `UpstreamError`.
@@ -219,9 +219,9 @@ class Evictions:
         if not still:
             return False
         preemptor = saga.preemptor.pod
-        done = await upstream.evictions.evict(pod, kv.value, scheduler=preemptor.scheduler_name)
+        done = await kubernetes.evictions.evict(pod, kv.value, scheduler=preemptor.scheduler_name)
         if done:
-            upstream.teller.preempted(pod, preemptor, saga.request.node, run=saga.request.run_id)
+            kubernetes.teller.preempted(pod, preemptor, saga.request.node, run=saga.request.run_id)
         return done
 
     async def _after(self, saga: Saga, kv: KeyValue, *, done: bool) -> KeyValue | None:
@@ -253,7 +253,7 @@ class Evictions:
     def _next(self, saga: Saga, pod: Pod, kv: KeyValue) -> Operation | None:
         """The next operation on a victim as it is now; None when the platform has to do the rest."""
         key = keys.pod(*pod.key)
-        if self._upstream is None and (self._mode == IMMEDIATE or not self._format.marks_pods):
+        if self._kubernetes is None and (self._mode == IMMEDIATE or not self._format.marks_pods):
             marked = pod.disruption_target or not self._format.marks_pods
             return Delete(key) if marked else Put(key, self._marked(saga, kv))
         if pod.deletion_timestamp:
@@ -315,13 +315,13 @@ class Evictions:
             key = keys.pod(*other.key) if self._format.marks_pods else keys.attempt(*other.key)
             kv = (await self._store.get(key)).kv
             while kv is not None and (cleared := self._without_nomination(kv, other, saga.request.node)) is not None:
-                if self._upstream is None:
+                if self._kubernetes is None:
                     _, kv = await self._step(saga, kv, Put(kv.key, cleared))
                 else:
-                    kv = await self._clear_upstream(saga, self._upstream, other, kv, cleared)
+                    kv = await self._clear_in_kubernetes(saga, self._kubernetes, other, kv, cleared)
 
-    async def _clear_upstream(
-        self, saga: Saga, upstream: ApiWriters, other: Pod, kv: KeyValue, cleared: bytes
+    async def _clear_in_kubernetes(
+        self, saga: Saga, kubernetes: ApiWriters, other: Pod, kv: KeyValue, cleared: bytes
     ) -> KeyValue | None:
         """Clear a nomination in the Kubernetes API, whose answer clears it in the copy; the copy afterwards.
 
@@ -332,11 +332,11 @@ class Evictions:
         still, current = await self._step(saga, kv, Get(kv.key))
         if not still:
             return current
-        found = await upstream.evictions.compare(other, kv.value)
+        found = await kubernetes.evictions.compare(other, kv.value)
         if found.kind is CopyKind.OTHER:
             return await self._after(saga, kv, done=False)
         # The API clears it: a copy that alone was changed would get it back with the next state of the pod.
-        refused = await upstream.teller.clear_nomination(other, kv.value) if found.kind is CopyKind.TRUE else ""
+        refused = await kubernetes.teller.clear_nomination(other, kv.value) if found.kind is CopyKind.TRUE else ""
         if refused is None:  # the API has a newer state than the copy, which follows
             return await self._after(saga, kv, done=True)
         if refused:

@@ -83,7 +83,7 @@ class Recorder:
         self._nominations = NominationsNow(core)
         self._writings = RefusalWritings(core, self._nominations.kept)
         self._limits = core.limits
-        self._teller = core.upstream.teller if core.upstream is not None else None
+        self._teller = core.kubernetes.teller if core.kubernetes is not None else None
         """Tells the Kubernetes API, where one is the store."""
         self._catch_up = core.settings.catch_up
         """Seconds to wait for the watch when the nominated node's binding version has moved."""

@@ -102,7 +102,7 @@ class RefusalWritings:
         self._eligibility = core.eligibility
         self._utc_now = core.process.utc_now
         self._kept = kept
-        self._upstream = core.upstream is not None
+        self._kubernetes = core.kubernetes is not None
 
     def of(self, refusal: RefusalToRecord, found: StoredPod) -> RefusalWriting:
         """Condition, nomination and record for the pod as it was found."""
@@ -118,7 +118,7 @@ class RefusalWritings:
             key = keys.binding(request.nominated_node)
             binding = Compare(key, "mod", self._cache.bindings[request.nominated_node])
             puts.append(Put(key, _version(request)))
-        if self._upstream:
+        if self._kubernetes:
             value = nominate_pod(found.raw, nominated)
             if value is None and found.pod.condition != ("False", request.reason, request.message):
                 value = found.raw

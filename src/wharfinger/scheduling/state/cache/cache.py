@@ -49,7 +49,7 @@ class Cache:
         """By namespace, or `*` for all: rewritten by every bind of a pod whose anti-affinity selects pods there."""
         self.volumes = Versions()
         """By volume, or by `<namespace>:<claim>`: rewritten by every bind that takes it."""
-        self.upstream: KubernetesSide | None = None
+        self.kubernetes: KubernetesSide | None = None
         """What is known of the Kubernetes API's side; None = etcd itself is the store of the cluster."""
         self.unanswered = UnansweredBinds()
         """Binds that the Kubernetes API has not answered yet."""

@@ -94,7 +94,7 @@ class Changes:
     """Pods whose promise came, changed or went; what it is now, the cache says."""
     holds: list[PodKey] = field(default_factory=list)
     """Pods for which a room came to be held, or is not held any more; what it is now, the cache says."""
-    upstream: bool = False
+    kubernetes: bool = False
     """Whether the right to bind, or how far the importer has come, changed."""
     reclassified: list[PodChange] = field(default_factory=list)
     """Pods of which only the class changed: they have another priority or preemption policy by it, or have or lack one.

@@ -101,8 +101,8 @@ class View:
             keys.REQUEUED: self._requeued,
             keys.PROMISES: self._promise,
             keys.HOLDS: self._hold,
-            keys.ACTIVE: self._upstream,
-            keys.IMPORTED: self._upstream,
+            keys.ACTIVE: self._kubernetes,
+            keys.IMPORTED: self._kubernetes,
             keys.GRANTS: self._grant,
             keys.CONFIG: self._config,
             **dict.fromkeys(_VERSION_KINDS, self._version),
@@ -227,7 +227,7 @@ class View:
             key = pod.key  # equal; one for all dictionaries takes less room
         old = self.records.get(key)
         new = observed.value if isinstance(observed.value, Refusal) else None
-        if new is not None and self.cache.upstream is not None:
+        if new is not None and self.cache.kubernetes is not None:
             new = replace(new, with_pod=self._is_proven(key, observed.kv.mod_revision))
         if new is not None:
             self.records[key] = new
@@ -277,7 +277,7 @@ class View:
             del self.requeued[node]
 
     def _promise(self, observed: ObservedKey, changes: Changes) -> None:
-        side, key = self.cache.upstream, PodKey(*observed.parts)
+        side, key = self.cache.kubernetes, PodKey(*observed.parts)
         if side is None:
             return
         promise = observed.value
@@ -299,7 +299,7 @@ class View:
 
     def _check_promise(self, key: PodKey, changes: Changes) -> None:
         """Set the promise of a pod apart that was written without it; one of the same transaction follows."""
-        side = self.cache.upstream
+        side = self.cache.kubernetes
         promise = side.promises.get(key) if side is not None else None
         if side is None or promise is None or self._is_proven(key, promise.mod_revision):
             return
@@ -311,7 +311,7 @@ class View:
 
     def _hold(self, observed: ObservedKey, changes: Changes) -> None:
         key = PodKey(*observed.parts)
-        if self.cache.upstream is not None and self.cache.upstream.only_copies:
+        if self.cache.kubernetes is not None and self.cache.kubernetes.only_copies:
             if not observed.deleted:  # promises hold rooms where a Kubernetes API is the store
                 log.warning("hold_unproven effect=ignored pod=%s revision=%d", key, observed.kv.mod_revision)
             return
@@ -329,11 +329,11 @@ class View:
         if place is not None and place.is_for(pod):
             changes.released.append(PodChange(pod.key, replace(pod, node_name=place.node), pod))
 
-    def _upstream(self, observed: ObservedKey, changes: Changes) -> None:
-        side = self.cache.upstream
+    def _kubernetes(self, observed: ObservedKey, changes: Changes) -> None:
+        side = self.cache.kubernetes
         if side is None:
             return
-        changes.upstream = True
+        changes.kubernetes = True
         if observed.prefix == keys.ACTIVE:
             side.active = 0 if observed.deleted else observed.kv.mod_revision
         elif isinstance(observed.value, Imported):
