@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.agent.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, revoke, running, until
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Condition, Operation
-from wharfinger.fleet.agent.host_exits import HostExits, exit_record
+from wharfinger.fleet.agent.host_exits import HostExits, end_instances, exit_record
 from wharfinger.fleet.contracts.fleet_records import stored
 from wharfinger.fleet.model.fleet import Exit
 from wharfinger.process.children.runtime import Ending
@@ -181,3 +181,20 @@ def test_exit_record_names_how_the_process_ended(
     record = exit_record(ending, time=NOON, **told)
 
     assert (record.how, record.detail) == (how, detail)
+
+
+# --- the agent stops -------------------------------------------------------------------------------
+
+
+async def test_instances_that_end_with_their_agent_have_not_crashed(tmp_path: Path) -> None:
+    store, runtime = MemoryStore(), FakeRuntime(tmp_path)
+    exits = HostExits(ProcessParts(store, rng=random.Random(1), utc_now=lambda: NOON), runtime, "here")
+    for instance in (FIRST, SECOND):
+        await grant(store, instance)
+        await runtime.start(instance, COMMAND)
+    runtime.stubborn.add(SECOND)
+    async with running(exits.run()):
+        await end_instances(runtime, exits, 1.0)
+
+    ends = [await exit_of(store, instance) for instance in (FIRST, SECOND)]
+    assert [(end.how, end.planned) for end in ends if end is not None] == [("drained", True), ("signal", True)]

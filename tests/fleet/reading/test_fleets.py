@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.shell import Shell, outside, shell
 from tests.conftest import EtcdServer
-from tests.fleet.cli.test_writing import fleet_object, look, manifest, with_rollout
+from tests.fleet.cli.test_changes import fleet_object, look, manifest, with_rollout
 from tests.fleet.fleet_records import Records, remove, status
 from tests.patience import patient
 from wharfinger.client import FleetChange, Fleets, Goal, Verdict
