@@ -8,7 +8,7 @@ from collections import Counter
 
 from tests.page.cluster import MemoryCluster, Page
 from tests.patience import patient
-from tests.scheduling.page.test_model import Looking
+from tests.scheduling.page.test_read_model import Looking
 from wharfinger.etcd import keys
 from wharfinger.fleet.page.view import FleetsView
 from wharfinger.fleet.state.fleet_reading import OF_FLEETS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from tests.scheduling.reading.test_attempts_pending_activities import pending, until_call
 from tests.scheduling.reading.test_explanation import explained
-from tests.scheduling.reading.test_pending_activities import pending, until_call
 from tests.scheduling.world import pod_object
 from wharfinger.etcd import keys
 from wharfinger.objects.documents import documents

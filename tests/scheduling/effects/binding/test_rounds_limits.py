@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.scheduling.effects.binding.test_binding_many import many, told
+from tests.scheduling.effects.binding.test_rounds_of_groups import many, told
 from tests.scheduling.world import PROFILES, Hand, World, settled
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.scheduling.effects.binding.test_binding_many import told
+from tests.scheduling.effects.binding.test_rounds_of_groups import told
 from tests.scheduling.effects.binding.test_three_workers import ZONE, apart, spread, together
 from tests.scheduling.world import Hand, World, settled
 from wharfinger.errors import RequestTooLarge
