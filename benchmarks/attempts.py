@@ -71,12 +71,12 @@ async def bare(temporal: str, workflows: int, lone: int) -> Measured:
     return Measured(**json.loads(said))
 
 
-async def measure(nodes: int, pods: int, temporal: str, servers: Servers, _: Path) -> int:
+async def measure(nodes: int, pods: int, temporal: str, servers: Servers, folder: Path) -> int:
     """Both in turn on one server, so that what else the machine does falls on both."""
     processes.work_in_batch()  # so does the tree: the bare workflow's process is to have the same
     plain, ours, share = [], [], -(-pods // ROUNDS)
     made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
-    async with EtcdSide.open("attempts", servers, made, cohorts="off", temporal=temporal) as side:
+    async with EtcdSide.open("attempts", servers, folder, made, cohorts="off", temporal=temporal) as side:
         for turn in range(ROUNDS):
             plain.append(await bare(side.tree.temporal.address, share, LONE // ROUNDS))
             say(f"bare workflows: {share} in {plain[-1].seconds:.1f} s")

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import processes
 from kubernetes_pods import SILENCE, BenchmarkFailed
@@ -90,6 +89,7 @@ class EtcdSide:
         cls,
         name: str,
         servers: Servers,
+        folder: Path,
         nodes: Mapping[str, bytes],
         *,
         workers: int = 1,
@@ -98,26 +98,18 @@ class EtcdSide:
         temporal: str = "",
         others: Mapping[str, int] | None = None,
     ) -> AsyncIterator[EtcdSide]:
-        """A tree with nodes. Raises `BenchmarkFailed` at the end if what was done is not sound."""
-        folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-        ports = (free_port(), free_port(), free_port(), free_port())
-        settings = DevSettings(
-            folder, workers, *ports, cohorts=cohorts, temporal_address=temporal, format=format_, etcd_open=True
+        """A tree with nodes, in a folder below. Raises `BenchmarkFailed` at the end if what was done is not sound."""
+        settings = tree_settings(
+            folder / name.replace("/", "-"), workers, cohorts=cohorts, temporal_address=temporal, format=format_
         )
-        try:
-            async with (
-                running(settings, servers, say=say) as tree,
-                EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as etcd,
-            ):
-                side = cls(name, tree, store_of(etcd, format_), others or {})
-                first = await side.revision() + 1
-                await put_all(side.store, {keys.node(node): body for node, body in nodes.items()})
-                yield side
-                judged = await audit(side.store, first)
-                if not judged.sound:
-                    raise BenchmarkFailed(f"not sound: {judged}")
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        async with tree_with_store(settings, servers, say) as (tree, etcd):
+            side = cls(name, tree, store_of(etcd, format_), others or {})
+            first = await side.revision() + 1
+            await put_all(side.store, {keys.node(node): body for node, body in nodes.items()})
+            yield side
+            judged = await audit(side.store, first)
+            if not judged.sound:
+                raise BenchmarkFailed(f"not sound: {judged}")
 
     def pod(self, name: str) -> bytes:
         """A plain pod."""
@@ -165,6 +157,23 @@ class EtcdSide:
     async def flood(self, name: str, count: int) -> float:
         """Seconds from the first put to the last bind of so many plain pods, put as fast as etcd takes them."""
         return await flood(self.store, name, count)
+
+
+def tree_settings(folder: Path, workers: int, **more: Any) -> DevSettings:
+    """Of a tree with free ports, whose etcd any program on this machine may write to."""
+    return DevSettings(folder, workers, *(free_port() for _ in range(4)), etcd_open=True, **more)
+
+
+@asynccontextmanager
+async def tree_with_store(
+    settings: DevSettings, servers: Servers, say: Callable[[str], None]
+) -> AsyncIterator[tuple[DevTree, EtcdStore]]:
+    """A tree, and a client of its etcd."""
+    async with (
+        running(settings, servers, say=say) as tree,
+        EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
+    ):
+        yield tree, store
 
 
 @dataclass

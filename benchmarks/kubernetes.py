@@ -53,8 +53,7 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
     """Measure what was asked for, and print it; the exit code."""
     async with Children(folder / "logs") as children:
         api = await ApiServer.start(children, servers.etcd, folder)
-        client = api.client()
-        try:
+        async with api.client() as client:
             say(f"creating {given.nodes} nodes")
             await load_nodes(client, map(node, range(given.nodes)))
             turns: list[dict[str, Figures]] = []
@@ -85,8 +84,6 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
                 found = await importing(api, client, fresh, given.nodes, given.imported, say)
                 _print(_rounded(found))
                 alone |= found
-        finally:
-            await client.close()
     print(judged(rows(turns, alone), PEER, OURS), flush=True)
     return 0
 

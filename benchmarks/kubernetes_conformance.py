@@ -119,8 +119,7 @@ async def measure(given: argparse.Namespace, chosen: Scenarios, servers: Servers
     config.write_text(yaml.safe_dump(one_configuration(names)), encoding="utf-8")
     async with Children(folder / "logs") as children, AsyncExitStack() as stack:
         api = await ApiServer.start(children, servers.etcd, folder)
-        client = api.client()
-        stack.push_async_callback(client.close)
+        client = await stack.enter_async_context(api.client())
         options = (f"--config={config}", "--compatible")
         ours = Wharfinger(children, api, folder / OURS, servers, options=options)
         await ours.open()

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -44,24 +42,17 @@ class PeerSide:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, etcd: Path, nodes: Mapping[str, bytes]) -> AsyncIterator[PeerSide]:
+    async def open(cls, etcd: Path, folder: Path, nodes: Mapping[str, bytes]) -> AsyncIterator[PeerSide]:
         """Start everything. Raises `BenchmarkFailed` when something does not come up."""
-        folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
-        try:
-            async with Children(folder / "logs", batch=True) as children:
-                api = await ApiServer.start(children, etcd, folder)
-                client = api.client()
-                try:
-                    say(f"kube-apiserver: creating {len(nodes)} nodes")
-                    await load_nodes(client, map(json.loads, nodes.values()))
-                    scheduler = KubeScheduler(children, api, folder / "kube-scheduler")
-                    await up(await scheduler.start(), scheduler.is_up)
-                    async with PodWatch.open(client, ROOM) as watch:
-                        yield cls("kube-scheduler", client, watch, api, scheduler)
-                finally:
-                    await client.close()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        async with Children(folder / "logs", batch=True) as children:
+            api = await ApiServer.start(children, etcd, folder)
+            async with api.client() as client:
+                say(f"kube-apiserver: creating {len(nodes)} nodes")
+                await load_nodes(client, map(json.loads, nodes.values()))
+                scheduler = KubeScheduler(children, api, folder / "kube-scheduler")
+                await up(await scheduler.start(), scheduler.is_up)
+                async with PodWatch.open(client, ROOM) as watch:
+                    yield cls("kube-scheduler", client, watch, api, scheduler)
 
     def pod(self, name: str) -> bytes:
         """A plain pod."""

@@ -12,8 +12,8 @@ The servers of wharfinger run on while kube-scheduler has its turn: they are idl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,9 +61,14 @@ class ApiServer:
         """The admin's."""
         return self.files.kubeconfig
 
-    def client(self) -> HttpApiClient:
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[HttpApiClient]:
         """A client that is not held back."""
-        return HttpApiClient(read_access(self.kubeconfig), ApiLimits(qps=UNLIMITED, deadline=SILENCE))
+        client = HttpApiClient(read_access(self.kubeconfig), ApiLimits(qps=UNLIMITED, deadline=SILENCE))
+        try:
+            yield client
+        finally:
+            await client.close()
 
     @classmethod
     async def start(cls, children: Children, etcd: Path, folder: Path) -> ApiServer:

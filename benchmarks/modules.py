@@ -23,9 +23,8 @@ from types import FrameType
 from typing import Any
 
 import real_cluster
-from kubernetes_pods import BenchmarkFailed
 from kubernetes_sides import start_etcd, start_temporal
-from processes import Child, Children
+from processes import Child, Children, until
 
 from wharfinger.dev.settings import Servers
 from wharfinger.etcd import keys
@@ -42,8 +41,6 @@ ROLLOUTS = 2
 """Rounds of a slot, after the first rollout."""
 WITHIN = 90.0
 """Seconds for each step."""
-PAUSE = 0.1
-"""Seconds between two looks."""
 
 
 # --- in the process that is looked at -------------------------------------------------------------
@@ -120,18 +117,8 @@ class Traced:
         async def there() -> bool:
             return file.exists()
 
-        await until(f"{self.child.name} tells; {self.child.last_words}", there)
+        await until(f"{self.child.name} tells", there, WITHIN)
         return set(json.loads(file.read_text()))
-
-
-async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for it, at most for `WITHIN` seconds. Raises `BenchmarkFailed`."""
-    try:
-        async with asyncio.timeout(WITHIN):
-            while not await holds():  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(PAUSE)
-    except TimeoutError:
-        raise BenchmarkFailed(f"waited in vain for {WITHIN:.0f} s: {what}") from None
 
 
 async def lone_pod(children: Children, options: tuple[str, ...], store: EtcdStore) -> set[str]:
@@ -146,7 +133,7 @@ async def lone_pod(children: Children, options: tuple[str, ...], store: EtcdStor
             stored = (await store.get(keys.pod("default", name))).kv
             return stored is not None and "nodeName" in json.loads(stored.value)["spec"]
 
-        await until(f"pod {name} is bound", bound)
+        await until(f"pod {name} is bound", bound, WITHIN)
 
     await bind("first")
     rounds = []

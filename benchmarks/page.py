@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.page.cluster import filled, served
 from wharfinger.dev.settings import Servers
+from wharfinger.dev.supervisor import python_command
 from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
@@ -130,32 +131,29 @@ async def measure(viewers: int, pace: int, seconds: float, namespaces: int) -> b
 
 
 @asynccontextmanager
-async def followed(tree: DevTree, folder: Path, viewers: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A page, and so many viewers of it."""
+async def followed(tree: DevTree, folder: Path, viewers: int) -> AsyncIterator[int]:
+    """The process of a page, and so many viewers of it."""
     port, link = free_port(), folder / "page.link"
-    command = [sys.executable, "-m", "wharfinger", "ui", f"--port={port}", f"--link-file={link}"]
-    command.append(f"--end-with={os.getpid()}")
+    link.unlink(missing_ok=True)
     named = [f"--etcd={tree.etcd.url}", f"--temporal={tree.temporal.address}"]
-    with (folder / "page.log").open("wb") as log:
-        page = await asyncio.create_subprocess_exec(*command, *named, stdout=log, stderr=log)
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
-    try:
-        while not link.exists():
-            if page.returncode is not None:
-                raise SystemExit((folder / "page.log").read_text())
-            await asyncio.sleep(0.1)
+
+    async def there() -> bool:
+        return link.exists()
+
+    async with processes.Children(folder) as children:
+        page = await children.start("page", python_command("ui", f"--port={port}", f"--link-file={link}", *named))
+        await processes.up(page, there)
         url = f"http://127.0.0.1:{port}"
         process = context.Process(target=follow, args=(url, link.read_text().strip(), viewers, 1, stop))
         process.start()
-        await asyncio.sleep(3)
-        yield page.pid
-        stop.set()
-        await asyncio.to_thread(process.join)
-    finally:
-        stop.set()
-        page.terminate()
-        await page.wait()
+        try:
+            await asyncio.sleep(3)
+            yield page.process.pid
+        finally:
+            stop.set()
+            await asyncio.to_thread(process.join)
 
 
 async def flooded(nodes: int, pods: int, viewers: int, servers: Servers, folder: Path) -> int:
@@ -163,7 +161,7 @@ async def flooded(nodes: int, pods: int, viewers: int, servers: Servers, folder:
     used: dict[bool, list[float]] = {False: [], True: []}
     of_page = 0.0
     made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
-    async with EtcdSide.open("tree", servers, made) as side:
+    async with EtcdSide.open("tree", servers, folder, made) as side:
         await side.flood("warm", max(WARM, pods))
         for turn, looked_at in enumerate(TURNS):
             if looked_at:

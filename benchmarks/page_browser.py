@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from processes import resident_mib
+from streams import beside
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -256,12 +257,9 @@ async def _start(cluster: MemoryCluster) -> tuple[float, float, float]:
     before = resident_mib(os.getpid())
     following = Following(cluster.store.client(), Metrics(), rng=random.Random(1))
     began, cpu = time.monotonic(), time.process_time()
-    running = asyncio.create_task(following.run())
-    await following.in_step.wait()
-    told = time.monotonic() - began, time.process_time() - cpu, resident_mib(os.getpid()) - before
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    return told
+    async with beside(following.run()):
+        await following.in_step.wait()
+        return time.monotonic() - began, time.process_time() - cpu, resident_mib(os.getpid()) - before
 
 
 def start(cluster: MemoryCluster) -> tuple[float, float, float]:
@@ -304,23 +302,20 @@ async def measure(cluster: MemoryCluster, began: tuple[float, float, float], nod
     rows = Rows()
     async with served(cluster) as page, browser.launched() as chromium:
         await with_history(cluster, page.parts)
-        beside = [asyncio.create_task(stir(cluster)), asyncio.create_task(ROLLING.run(cluster))]
-        wrong: list[str] = []
-        context = await chromium.new_context(viewport={"width": 1440, "height": 900})
-        tab = await context.new_page()
-        tab.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("request", lambda one: None if one.url.startswith(page.server.url) else wrong.append(one.url))
-        await tab.goto(page.link)
-        await look(page, tab, rows, tries)
-        await scroll(page, tab, rows, nodes)
-        rows.line("console errors, requests to other hosts", str(len(wrong)), bad=bool(wrong))
-        for one in dict.fromkeys(wrong):
-            print(f"  {one[:200]}")
-        await context.close()
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        async with beside(stir(cluster), ROLLING.run(cluster)):
+            wrong: list[str] = []
+            context = await chromium.new_context(viewport={"width": 1440, "height": 900})
+            tab = await context.new_page()
+            tab.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+            tab.on("pageerror", lambda error: wrong.append(str(error)))
+            tab.on("request", lambda one: None if one.url.startswith(page.server.url) else wrong.append(one.url))
+            await tab.goto(page.link)
+            await look(page, tab, rows, tries)
+            await scroll(page, tab, rows, nodes)
+            rows.line("console errors, requests to other hosts", str(len(wrong)), bad=bool(wrong))
+            for one in dict.fromkeys(wrong):
+                print(f"  {one[:200]}")
+            await context.close()
         rows.line("start, until in step", f"{began[0]:.1f} s ({began[1]:.1f} s of CPU), {began[2]:.0f} MiB", bad=False)
         await age(page, rows, 600.0, pace)
     for one in rows.missed:

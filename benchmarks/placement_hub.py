@@ -27,6 +27,7 @@ import real_cluster
 import settled_hub
 from kubernetes_sides import start_etcd
 from processes import Children, resident_mib
+from streams import beside
 
 from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.settings import Servers
@@ -103,27 +104,24 @@ async def measured(store: Store, members: int, placements: int) -> dict[str, Any
     view, starts, began, cpu = HubView(time.monotonic), Starts(), time.monotonic(), time.process_time()
     controller = PlacementController(ProcessParts(store), view, starts, me="hub")
     streams = HubStreams(store, view, note=controller.note, rng=random.Random(1))
-    running = [asyncio.create_task(streams.run()), asyncio.create_task(controller.run())]
-    while not view.in_sync or controller.unsettled:  # noqa: ASYNC110 - nothing tells
-        await asyncio.sleep(0.05)
-    found: dict[str, Any] = {
-        "members": members,
-        "placements": placements,
-        "fill_seconds": round(filled, 1),
-        "restart_seconds": round(time.monotonic() - began, 1),
-        "restart_cpu": round(time.process_time() - cpu, 1),
-        "started_at_rest": len(starts.started),
-        "resident_mib": round(resident_mib(os.getpid())),
-    }
-    with_hub = await beats(store, identities)
-    put = time.monotonic()
-    await store.put(*member(0, group=1))
-    while time.monotonic() < max(put, starts.last) + 3.0:  # noqa: ASYNC110 - nothing tells
-        await asyncio.sleep(0.01)
-    found |= {"label_seconds": round(starts.last - put, 3), "started": len(starts.started)}
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    async with beside(streams.run(), controller.run()):
+        while not view.in_sync or controller.unsettled:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.05)
+        found: dict[str, Any] = {
+            "members": members,
+            "placements": placements,
+            "fill_seconds": round(filled, 1),
+            "restart_seconds": round(time.monotonic() - began, 1),
+            "restart_cpu": round(time.process_time() - cpu, 1),
+            "started_at_rest": len(starts.started),
+            "resident_mib": round(resident_mib(os.getpid())),
+        }
+        with_hub = await beats(store, identities)
+        put = time.monotonic()
+        await store.put(*member(0, group=1))
+        while time.monotonic() < max(put, starts.last) + 3.0:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
+        found |= {"label_seconds": round(starts.last - put, 3), "started": len(starts.started)}
     found["heartbeat_cores"] = round(with_hub - await beats(store, identities), 4)
     return found
 

@@ -135,6 +135,15 @@ async def up(child: Child, is_up: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(POLL)
 
 
+async def until(what: str, holds: Callable[[], Awaitable[object]], within: float, pause: float = 0.1) -> None:
+    """Wait until it holds. Raises `BenchmarkFailed` after so many seconds, of which `pause` lie between two looks."""
+    deadline = time.monotonic() + within
+    while not await holds():
+        if time.monotonic() > deadline:
+            raise BenchmarkFailed(f"waited in vain for {within:.0f} s: {what}")
+        await asyncio.sleep(pause)
+
+
 def answers(url: str) -> bool:
     """Whether a server on this machine answers 200 within a second, by HTTP or by TLS with any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the default one reads the machine's authorities each time

@@ -35,14 +35,12 @@ from objects import OBJECTS
 
 from wharfinger.dev.demo.story import Story
 from wharfinger.dev.demo.view import DemoView
-from wharfinger.dev.settings import DevSettings, Servers
-from wharfinger.dev.tree import DevTree, running
+from wharfinger.dev.settings import Servers
+from wharfinger.dev.tree import DevTree
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.objects.documents.documents import to_json
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.process.children.ports import free_port
-from wharfinger.settings import EtcdSettings
 from wharfinger.testing import node_manifest, pod_manifest
 
 NAMESPACE = "beside"
@@ -141,12 +139,8 @@ async def flood(store: EtcdStore, view: DemoView, given: argparse.Namespace) -> 
 async def recorded(servers: Servers, folder: Path, file: Path, given: argparse.Namespace) -> Run:
     """Make the record, and archive it."""
     workers = given.workers if given.flood else 1
-    settings = DevSettings(folder, workers, *(free_port() for _ in range(4)), etcd_open=True)
-    view = DemoView(sys.stderr)
-    async with (
-        running(settings, servers, say=view.say) as tree,
-        EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
-    ):
+    settings, view = etcd_side.tree_settings(folder, workers), DemoView(sys.stderr)
+    async with etcd_side.tree_with_store(settings, servers, view.say) as (tree, store):
         await (flood(store, view, given) if given.flood else demo(tree, store, view, given))
         where = ("--etcd", tree.etcd.url, "--temporal", tree.temporal.address)
         return await command("archive", str(file), "--since", "7d", *where, *limited(given))

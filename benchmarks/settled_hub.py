@@ -1,4 +1,7 @@
-"""A hub's etcd as hubs, rollouts and agents leave it: members, placements, and a settled decision of each."""
+"""A hub's etcd as hubs, rollouts and agents leave it: members, placements, and a settled decision of each.
+
+`deliver` adds what rollouts and agents write next: a snapshot, works and results.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,15 @@ from etcd_side import put_all
 
 from wharfinger.etcd.store import Store
 from wharfinger.placement.contracts import placement_keys
+from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.placement.contracts.placement_records import MemberRecord, MemberStatusRecord
+from wharfinger.placement.contracts.placement_rollouts import TakeSnapshotInput
 from wharfinger.placement.contracts.placements import CommitDecisionInput, DecideInput
+from wharfinger.placement.effects import snapshots
 from wharfinger.placement.effects.committing import commit, draft
 from wharfinger.placement.reading.observe_placements import read_all
+from wharfinger.placement.state.contents_view import ContentsView
+from wharfinger.placement.state.hub_view import HubView
 
 TIME = "2026-01-01T00:00:00Z"
 ONLINE = {
@@ -73,3 +81,34 @@ async def settle(
         wanted = CommitDecisionInput(placement=reference, decided=decided, workflow_id="w", run_id="r")
         await commit(store, wanted, TIME)
     return found
+
+
+async def deliver_all(store: Store, identities: Mapping[str, int]) -> None:
+    """Write the snapshot of each placement and, for each member that it chose, the work and the result."""
+    view = await read_all(store)
+    seen = ContentsView(time.monotonic)
+    for reference, one in view.placements.items():
+        seen.read(reference, one.delivery.selectors)
+    for folder in seen.wanted:
+        seen.listed(folder, [kv async for kv in store.each(folder)])
+    for reference in sorted(view.placements):
+        await _deliver(store, view, reference, seen.stamp(reference) or "", identities)
+
+
+async def _deliver(store: Store, view: HubView, reference: str, stamp: str, identities: Mapping[str, int]) -> None:
+    """The snapshot, and on each member the work and the result."""
+    seen, decision = view.placements[reference], view.decisions[reference]
+    request = TakeSnapshotInput(
+        placement=reference, selected=stamp, decision=decision.revision, rollout=0, workflow_id="w", run_id="r"
+    )
+    taken = await snapshots.take(store, view, request, TIME)
+    assert taken.outcome == "taken", taken
+    strategy = dict(seen.delivery.strategy)
+    result = {"applied": True, "available": True, "objects": taken.objects, "time": TIME}
+    puts: dict[str, bytes] = {}
+    for one in decision.chosen:
+        both = {"counter": 1, "since": 1, "identity": identities[one.name]}
+        work = WorkRecord(**both, placement=seen.placement.identity, snapshot=taken.number, strategy=strategy)
+        puts[placement_keys.work(reference, one.name)] = work.to_bytes()
+        puts[placement_keys.result(reference, one.name)] = ResultRecord(**both, **result).to_bytes()
+    await put_all(store, puts)

@@ -264,7 +264,7 @@ def _name(format_: str, mode: str, given: argparse.Namespace) -> str:
     return f"{format_}/{mode}" if len(given.format) > 1 else mode
 
 
-def openings(given: argparse.Namespace, servers: Servers) -> Iterator[AbstractAsyncContextManager[Side]]:
+def openings(given: argparse.Namespace, servers: Servers, folder: Path) -> Iterator[AbstractAsyncContextManager[Side]]:
     """Each side that is wanted, not started yet."""
     names = [f"node-{number:05}" for number in range(given.nodes)]
     others = {name: int(pid) for name, _, pid in (part.partition("=") for part in given.part)}
@@ -274,6 +274,7 @@ def openings(given: argparse.Namespace, servers: Servers) -> Iterator[AbstractAs
             yield EtcdSide.open(
                 _name(format_, mode, given),
                 servers,
+                folder,
                 {name: made(name) for name in names},
                 workers=given.workers,
                 cohorts="off" if mode == "single" else "auto",
@@ -282,7 +283,7 @@ def openings(given: argparse.Namespace, servers: Servers) -> Iterator[AbstractAs
                 others=others,
             )
     if given.peer:
-        yield PeerSide.open(servers.etcd, {name: objects.node(name) for name in names})
+        yield PeerSide.open(servers.etcd, folder, {name: objects.node(name) for name in names})
 
 
 @asynccontextmanager
@@ -308,12 +309,12 @@ async def measured(side: Side, measure: Measure, name: str) -> Figures:
     return {**figures, "cpu_ms": round(sum(used.values()), 3), "cpu_ms_per_pod": used, **memory}
 
 
-async def run(given: argparse.Namespace, servers: Servers, _: Path) -> int:
+async def run(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
     """Measure what was asked for, and print it."""
     what = list(measures(given))
     results = Results(given, [names for names, _ in what], {})
     async with AsyncExitStack() as stack:
-        sides = [await stack.enter_async_context(opening) for opening in openings(given, servers)]
+        sides = [await stack.enter_async_context(opening) for opening in openings(given, servers, folder)]
         for side in sides:
             await side.flood("warm", min(WARM, given.pods))
         await stack.enter_async_context(busy(os.cpu_count() or 1 if given.busy else 0))

@@ -139,8 +139,7 @@ async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Pat
     async with contextlib.AsyncExitStack() as stack:
         children = await stack.enter_async_context(Children(folder / "logs"))
         api = await ApiServer.start(children, servers.etcd, folder)
-        client = api.client()
-        stack.push_async_callback(client.close)
+        client = await stack.enter_async_context(api.client())
         say(f"creating {given.nodes} nodes")
         await load_nodes(client, map(node, range(given.nodes)))
         ours = Wharfinger(children, api, folder / "wharfinger", servers)
