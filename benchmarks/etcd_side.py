@@ -22,6 +22,7 @@ from report import say
 from streams import Arrival, Taken, beside, send
 
 from wharfinger.dev.demo.audit import audit
+from wharfinger.dev.ready_file import ready_file
 from wharfinger.dev.settings import DevSettings, Servers
 from wharfinger.dev.tree import DevTree, running
 from wharfinger.etcd import keys
@@ -125,7 +126,7 @@ class EtcdSide:
 
     def worker_mib(self) -> int:
         """Memory of the largest worker."""
-        return round(max(map(processes.resident_mib, self.tree.ready().worker_pids)))
+        return round(max(map(processes.resident_mib, ready_file(self.tree)["pids"]["workers"])))
 
     async def revision(self) -> int:
         """etcd's, now."""

@@ -24,6 +24,7 @@ from types import MappingProxyType
 from kubernetes_pods import BenchmarkFailed
 
 from wharfinger.dev.processes import children, die_with_parent, supervised
+from wharfinger.dev.ready_file import ready_file
 from wharfinger.dev.supervisor import clean_environment
 from wharfinger.dev.tree import DevTree
 
@@ -195,8 +196,8 @@ def resident_mib(pid: int) -> float:
 
 def of_tree(tree: DevTree, others: Mapping[str, int]) -> Mapping[str, float]:
     """CPU seconds so far by part: `worker` (all of them), `temporal`, `etcd`, and others by their process."""
-    ready = tree.ready()
-    used = {"worker": sum(map(cpu_seconds, ready.worker_pids)), "etcd": cpu_seconds(ready.etcd_pid)}
-    if ready.temporal_pid:
-        used["temporal"] = cpu_seconds(ready.temporal_pid)
+    pids = ready_file(tree)["pids"]
+    used = {"worker": sum(map(cpu_seconds, pids["workers"])), "etcd": cpu_seconds(pids["etcd"])}
+    if pids["temporal"]:
+        used["temporal"] = cpu_seconds(pids["temporal"])
     return used | {part: cpu_seconds_of_all(pid) for part, pid in others.items()}
