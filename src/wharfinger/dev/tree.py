@@ -258,7 +258,7 @@ class DevTree:
         while True:
             await asyncio.sleep(LOOK_AFTER)
             await asyncio.to_thread(self.folder.bound_logs)
-            processes.reap(child.pid for child in self.supervisor.children)
+            processes.reap(child.pid for tree in _RUNNING for child in tree.supervisor.children)
 
     def _etcd_spec(self) -> ChildSpec:
         async def is_up() -> bool:
@@ -330,6 +330,7 @@ async def running(
             say(f"ended process {survivor.pid}, left over from an earlier life on this folder")
         tree = _compose(settings, folder, servers, say)
         tree.progressed = progressed
+        _RUNNING.append(tree)
         looking = asyncio.create_task(tree.look_after())
         try:
             try:
@@ -340,8 +341,13 @@ async def running(
         finally:
             looking.cancel()
             await tree.stop()
-            if orphans := processes.end_orphans():
+            _RUNNING.remove(tree)
+            if not _RUNNING and (orphans := processes.end_orphans()):
                 say(f"ended {orphans} orphaned process{'es' if orphans > 1 else ''}")
+
+
+_RUNNING: list[DevTree] = []
+"""The trees of this process, which inherits the orphans of all: a child that one does not know may be another's."""
 
 
 def _first(error: Exception) -> Exception:
