@@ -149,6 +149,10 @@ def _health_port(slot: int, settings: AgentSettings, taken: frozenset[int]) -> i
     return port
 
 
+USUAL = EtcdSettings()
+"""What an instance assumes of etcd where its command says nothing."""
+
+
 def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[str]:
     etcd, temporal = settings.instance_etcd or settings.etcd, settings.temporal
     files = {
@@ -158,7 +162,7 @@ def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[st
         "etcd-key": secrets.get("etcd-key", etcd.key),
     }
     said = [f"--cluster={settings.cluster}", *(f"--etcd={endpoint}" for endpoint in etcd.endpoints)]
-    if etcd.protocol != EtcdSettings().protocol:
+    if etcd.protocol != USUAL.protocol:
         said.append(f"--etcd-protocol={etcd.protocol}")
     if etcd.user and files["etcd-password-file"] is not None:
         said.append(f"--etcd-user={etcd.user}")
@@ -167,7 +171,7 @@ def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[st
         said.append(f"--temporal={temporal.address}")
     if temporal.namespace is not None:
         said.append(f"--temporal-namespace={temporal.namespace}")
-    if etcd.max_txn_ops != EtcdSettings().max_txn_ops:
+    if etcd.max_txn_ops != USUAL.max_txn_ops:
         said.append(f"--max-txn-ops={etcd.max_txn_ops}")
     return said
 
