@@ -25,6 +25,8 @@ Object = Mapping[str, Any]
 REQUEST_DEADLINE = 4.0
 """Seconds that a write or a read of one object may take."""
 JSON = "application/json"
+NOT_FOUND, CONFLICT = 404, 409
+"""Codes of answers."""
 
 
 class ApiResource(NamedTuple):
@@ -105,6 +107,11 @@ class ApiAnswer:
     def done(self) -> bool:
         """Whether the request was carried out."""
         return 200 <= self.code < 300
+
+    @property
+    def words(self) -> str:
+        """Of a refusal: its code, and what the server says of it."""
+        return f"{self.code}: {self.message or self.reason}"
 
 
 class ChangeKind(StrEnum):

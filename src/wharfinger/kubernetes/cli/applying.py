@@ -14,14 +14,14 @@ from typing import Annotated, Any
 
 import typer
 
-from wharfinger.apiserver.client import NODES, ApiAnswer, ApiClient, ApiResource, PatchType
+from wharfinger.apiserver.client import NODES, NOT_FOUND, ApiAnswer, ApiClient, ApiResource, PatchType
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.options import configured, namespace_option
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.errors import InvalidObject, WharfingerError
 from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 
-NOT_FOUND, UNSUPPORTED = 404, 415
+UNSUPPORTED = 415
 SET_BY_THE_API = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"})
 """Metadata that a manifest has where it was read from a cluster; in a copy the revision is etcd's."""
 NamespaceOption = Annotated[str, namespace_option("Namespace of objects that name none.")]

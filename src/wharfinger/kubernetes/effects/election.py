@@ -14,11 +14,10 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.apiserver import client
-from wharfinger.apiserver.client import ApiAnswer, ApiClient, revision_of
+from wharfinger.apiserver.client import CONFLICT, NOT_FOUND, ApiAnswer, ApiClient, revision_of
 from wharfinger.apiserver.events import micro_time
 from wharfinger.kubernetes.effects.copying import ApiWentBack
 
-NOT_FOUND, CONFLICT = 404, 409
 JITTER = 1.2
 """Of client-go's tries; the deadline has to leave room for one more."""
 RELEASED_FOR = 1

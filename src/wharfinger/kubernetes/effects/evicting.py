@@ -19,7 +19,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import disruption_patch, is_other_object
-from wharfinger.apiserver.client import ApiAnswer, ApiClient, revision_of, uid_of
+from wharfinger.apiserver.client import CONFLICT, NOT_FOUND, ApiAnswer, ApiClient, revision_of, uid_of
 from wharfinger.errors import InvalidObject, UpstreamUnavailable
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.states import PODS
@@ -31,7 +31,6 @@ from wharfinger.scheduling.effects.binding.writers import ComparedCopy, CopyKind
 log = logging.getLogger(__name__)
 
 REMEMBERED = 1_000
-NOT_FOUND, CONFLICT = 404, 409
 
 
 class KubernetesEvictions:

@@ -22,7 +22,15 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import expectation_patch
-from wharfinger.apiserver.client import ApiAnswer, ApiClient, ApiResource, PatchType, revision_of, uid_of
+from wharfinger.apiserver.client import (
+    CONFLICT,
+    NOT_FOUND,
+    ApiClient,
+    ApiResource,
+    PatchType,
+    revision_of,
+    uid_of,
+)
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 from wharfinger.kubernetes.effects.adopting import Adopter, present, rewrite
 from wharfinger.kubernetes.effects.states import PODS
@@ -32,7 +40,6 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.model.promises import Promise, VolumeStep
 
 log = logging.getLogger(__name__)
-NOT_FOUND, CONFLICT = 404, 409
 Object = Mapping[str, Any]
 
 
@@ -171,14 +178,14 @@ class Preparations:
             return None
         if answer.done:
             return ""
-        return f"the API server refuses to change {resource.plural} {name}: {_words(answer)}"
+        return f"the API server refuses to change {resource.plural} {name}: {answer.words}"
 
     async def _read(self, resource: ApiResource, name: str, namespace: str = "") -> Object | None:
         answer = await self._apiserver.get(resource, name, namespace=namespace)
         if answer.code == NOT_FOUND:
             return None
         if answer.object is None:
-            raise UpstreamUnavailable(f"{resource.plural} {name} cannot be read: {_words(answer)}")
+            raise UpstreamUnavailable(f"{resource.plural} {name} cannot be read: {answer.words}")
         return answer.object
 
     async def _mark(self, pod: PodKey, promise: Promise, marked: Promise) -> bool:
@@ -216,7 +223,3 @@ def _waits_for(step: VolumeStep, node: str) -> str:
     if step.volume:
         return f"claim {step.claim} is being bound to volume {step.volume}"
     return f"a volume is being made for claim {step.claim} on node {node}"
-
-
-def _words(answer: ApiAnswer) -> str:
-    return f"{answer.code}: {answer.message or answer.reason}"

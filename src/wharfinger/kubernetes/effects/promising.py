@@ -30,7 +30,7 @@ from datetime import datetime
 from wharfinger.apiserver import client
 from wharfinger.apiserver.access_checks import BIND_ACCESS, is_allowed
 from wharfinger.apiserver.bodies import binding
-from wharfinger.apiserver.client import ApiAnswer, ApiClient
+from wharfinger.apiserver.client import CONFLICT, NOT_FOUND, ApiAnswer, ApiClient
 from wharfinger.errors import InvalidObject, UpstreamDenied, UpstreamUnavailable
 from wharfinger.etcd.store import KeyValue
 from wharfinger.kubernetes.effects import withdrawing
@@ -58,7 +58,7 @@ TURNS = 5
 """Looks at a pod that keeps changing, before its chain places it anew."""
 WEBHOOK_PATIENCE = 600.0
 """Seconds that a promise waits for an admission webhook that fails; then it is given up."""
-BAD_REQUEST, FORBIDDEN, NOT_FOUND, CONFLICT = 400, 403, 404, 409
+BAD_REQUEST, FORBIDDEN = 400, 403
 NOT_SENT = "NotSent"
 """Reason of an answer that is not the API's: the promise was not sent, because it is another one, or none, by now."""
 MAY_NOT_BIND = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import is_other_object, no_nomination_patch, refusal_patch
-from wharfinger.apiserver.client import ApiAnswer, ApiClient
+from wharfinger.apiserver.client import CONFLICT, NOT_FOUND, ApiAnswer, ApiClient
 from wharfinger.apiserver.event_lane import EventLane
 from wharfinger.apiserver.events import EventReporter, ObjectReference, pod_reference
 from wharfinger.errors import InvalidObject, UpstreamError
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 AT_ONCE = 30
 """Conditions that one worker has on the way."""
-NOT_FOUND, CONFLICT = 404, 409
 
 
 class Teller:
@@ -70,13 +69,13 @@ class Teller:
         answer = await self._patch(pod, patch)
         if answer.code == CONFLICT:
             return None
-        return "" if _is_settled(answer) else _words(answer)
+        return "" if _is_settled(answer) else answer.words
 
     async def _told(self, pod: Pod, patch: dict[str, Any]) -> bool:
         """Write a status; whether the API has it now."""
         try:
             answer = await self._patch(pod, patch)
-            why = "" if _is_settled(answer) else _words(answer)
+            why = "" if _is_settled(answer) else answer.words
         except UpstreamError as error:
             why = str(error)
         if why:
@@ -126,10 +125,6 @@ def _reference(pod: Pod) -> ObjectReference:
 def _is_settled(answer: ApiAnswer) -> bool:
     """Whether a status was written, or its pod is gone, so that nothing waits for it."""
     return (answer.done and answer.object is not None) or answer.code == NOT_FOUND or is_other_object(answer)
-
-
-def _words(answer: ApiAnswer) -> str:
-    return f"{answer.code}: {answer.message or answer.reason}"
 
 
 def _without_nomination(raw: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import logging
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import fence_patch, is_other_object
-from wharfinger.apiserver.client import ApiClient
+from wharfinger.apiserver.client import NOT_FOUND, ApiClient
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete
@@ -28,8 +28,6 @@ from wharfinger.kubernetes.effects.states import PODS
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.promise_records import KnownObject
 from wharfinger.scheduling.model.promises import Promise
-
-NOT_FOUND = 404
 
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import POD_GROUPS
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.pressure import delays
 from wharfinger.process.installation import claim
 from wharfinger.process.records import InstallationRecord
@@ -47,7 +48,6 @@ OPTIONAL_KINDS = (
 SYSTEM_NAMESPACE = "kube-system"
 """Its uid tells one cluster from all others."""
 DEFAULT_LEASE = "kube-scheduler"
-DEFAULT_SCHEDULER = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)

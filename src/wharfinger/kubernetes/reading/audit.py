@@ -22,7 +22,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.kubernetes.effects.adopting import present
 from wharfinger.kubernetes.effects.following import UNFINISHED, KindProgress
-from wharfinger.kubernetes.effects.states import counts_before
+from wharfinger.kubernetes.effects.states import PODS, counts_before
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.copies import (
     copy_of,
@@ -39,7 +39,6 @@ from wharfinger.scheduling.reading.promised_pods import promises_of
 
 OLD_PROMISE = 60.0
 """Seconds after which a promise is reported: it is sent again after 15."""
-PODS = "pods"
 
 
 @dataclass(frozen=True, slots=True)
