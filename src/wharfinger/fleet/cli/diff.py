@@ -77,10 +77,11 @@ def file_difference(picture: Picture, wanted: Mapping[str, Any], source: str, ca
     from wharfinger.fleet.reading.fleet_manifests import applied
     from wharfinger.fleet.reading.fleet_templates import completed_object
     from wharfinger.fleet.spec.fleet import read_fleet
+    from wharfinger.objects.documents.fields import part
 
     wanted = applied(wanted, picture.written, picture.tenant)
     read_fleet(wanted, catalog, name=picture.tenant, offered=True)
-    both = _configured(picture.template) and _configured(_template(wanted))
+    both = _configured(picture.template) and _configured(part(wanted, "spec", "template"))
     before = completed_object(picture.written, catalog, picture.tenant, configuration=both) if picture.written else {}
     after = completed_object(wanted, catalog, picture.tenant, configuration=both)
     return difference(before, after, f"fleet {picture.tenant}" if picture.written else "no fleet", source)
@@ -112,12 +113,6 @@ def _templates(
     both = _configured(before) and _configured(after)
     first = completed_template(before, catalog, configuration=both)
     return difference(first, completed_template(after, catalog, configuration=both), named, other)
-
-
-def _template(written: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec = written.get("spec")
-    template = spec.get("template") if isinstance(spec, Mapping) else None
-    return template if isinstance(template, Mapping) else {}
 
 
 def _configured(template: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import OF_FLEETS, fleet_at, read
 from wharfinger.framework.catalog import Catalog
+from wharfinger.objects.documents.fields import part
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
@@ -219,15 +220,15 @@ class FleetChangeLog:
 
 def _what(obj: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> str:
     """What is another than in the version before, in a few words."""
-    if _part(obj, "metadata").get("deletionTimestamp"):
+    if part(obj, "metadata").get("deletionTimestamp"):
         return "deleted"
     if earlier is None:
         return "written"
-    now, before = _part(obj, "spec"), _part(earlier, "spec")
+    now, before = part(obj, "spec"), part(earlier, "spec")
     said = []
     if (now.get("paused") is True) is not (before.get("paused") is True):
         said.append("paused" if now.get("paused") is True else "resumed")
-    request = _part(now, "rollout")
+    request = part(now, "rollout")
     if request and request != before.get("rollout"):
         action = str(request.get("action"))
         said += [f"asked to {action}"] if f"{action}d" not in said else []
@@ -241,7 +242,7 @@ def _what(obj: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> str:
 
 
 def _signed(obj: Mapping[str, Any]) -> dict[str, str]:
-    annotations = _part(_part(obj, "metadata"), "annotations")
+    annotations = part(obj, "metadata", "annotations")
     return {"who": text(str(annotations.get(CHANGED_BY) or "")), "why": text(str(annotations.get(CHANGE_CAUSE) or ""))}
 
 
@@ -251,11 +252,6 @@ def _goes_back(picture: Picture) -> bool:
     completed = [number for number, ended in picture.outcomes.items() if ended.outcome == "completed"]
     found = [picture.revisions[number] for number in completed if number in picture.revisions]
     return any(wanted is None or one.template != wanted.template for one in found)
-
-
-def _part(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = obj.get(name)
-    return value if isinstance(value, Mapping) else {}
 
 
 class FleetsView(PageView):

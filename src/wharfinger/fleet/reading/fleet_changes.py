@@ -29,6 +29,7 @@ from wharfinger.fleet.model.rollout import RolloutStatus
 from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
 from wharfinger.framework.catalog import Catalog
 from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.kinds import FLEET, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.process.committing import Author, commit, readable, same
@@ -104,7 +105,7 @@ async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: 
     def edited(before: dict[str, Any] | None, standing: StatusAndObject) -> dict[str, Any]:
         if before is None:
             raise NotFound(f"there is no fleet {tenant}")
-        spec = copy.deepcopy(_part(before, "spec"))
+        spec = copy.deepcopy(dict(part(before, "spec")))
         draft.insists = bool(edit(spec, standing))
         return {**before, "spec": spec}
 
@@ -122,7 +123,7 @@ async def _seen_template(store: Store, tenant: str, status: RolloutStatus | None
     except (Compacted, RevisionFuture):
         return _UNKNOWN
     seen = readable(kv.value) if kv is not None else None
-    return _UNKNOWN if seen is None else _part(seen, "spec").get("template")
+    return _UNKNOWN if seen is None else part(seen, "spec").get("template")
 
 
 async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Changed:
@@ -147,7 +148,7 @@ def _applied(
             return merge.created(manifest, about, uid=uid, now=now)
         return merge.updated(before, manifest, about)
 
-    annotations = _part(_part(manifest, "metadata"), "annotations")
+    annotations = part(manifest, "metadata", "annotations")
     why = by.why or str(annotations.get(CHANGE_CAUSE) or "")
     return _Draft(tenant, laid_over, Author(by.who, why), catalog, status)
 
@@ -195,20 +196,22 @@ class _Draft:
 
     def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> StatusAndObject:
         standing = StatusAndObject(self.tenant, self.status, mod_revision)
-        template = _part(before or {}, "spec").get("template")
+        template = part(before, "spec").get("template")
         return replace(standing, template_seen=standing.seen or template == self.seen_template)
 
 
 def _drop_request(before: dict[str, Any], obj: dict[str, Any], standing: StatusAndObject) -> None:
-    old, new = _part(before, "spec"), _part(obj, "spec")
-    if new.get("rollout") == old.get("rollout") and (standing.seen or new.get("template") != old.get("template")):
+    old, new = part(before, "spec"), obj.get("spec")
+    if not isinstance(new, dict) or new.get("rollout") != old.get("rollout"):
+        return
+    if standing.seen or new.get("template") != old.get("template"):
         new.pop("rollout", None)
 
 
 def sign(obj: dict[str, Any], by: Author) -> None:
     """Note who wrote the object last, and why."""
-    metadata = obj["metadata"] = dict(_part(obj, "metadata"))
-    annotations = metadata["annotations"] = dict(_part(metadata, "annotations"))
+    metadata = obj["metadata"] = dict(part(obj, "metadata"))
+    annotations = metadata["annotations"] = dict(part(metadata, "annotations"))
     annotations[CHANGED_BY] = by.who
     annotations.pop(CHANGE_CAUSE, None)
     if by.why:
@@ -216,16 +219,10 @@ def sign(obj: dict[str, Any], by: Author) -> None:
 
 
 def _without_author(obj: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = dict(_part(obj, "metadata"))
-    annotations = {k: v for k, v in _part(metadata, "annotations").items() if k not in (CHANGED_BY, CHANGE_CAUSE)}
+    metadata = dict(part(obj, "metadata"))
+    annotations = {k: v for k, v in part(metadata, "annotations").items() if k not in (CHANGED_BY, CHANGE_CAUSE)}
     metadata.pop("annotations", None)
     return {**obj, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
-
-
-def _part(obj: Mapping[str, Any], key: str) -> Any:
-    """A nested mapping; an empty one for whatever else stands there, which `read_fleet` refuses."""
-    value = obj.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 async def mark(store: Store, tenant: str, by: Author) -> str:

@@ -6,12 +6,13 @@ right: the actor may be behind, or away. Neighbours: `fleet_status` says what is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from wharfinger.fleet.model.fleet import Exit
 from wharfinger.fleet.model.rollout import SlotStatus
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture, SlotIncarnation
+from wharfinger.objects.documents.fields import part
 
 NOTHING = "-"
 _DECIDING = ("Deleting", "SpecInvalid", "Paused", "CanaryWaiting", "PartitionComplete")
@@ -58,8 +59,7 @@ def rollout_word(picture: Picture) -> str:
 
 def created(picture: Picture) -> str:
     """When the fleet was made, RFC 3339; empty when the object does not say."""
-    metadata = picture.written.get("metadata")
-    stamp = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
+    stamp = part(picture.written, "metadata").get("creationTimestamp")
     if isinstance(stamp, str):
         return stamp
     return min((record.time for record in picture.revisions.values() if record.time), default="")

@@ -43,6 +43,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.config.drafts import drafted
 from wharfinger.framework.config.load import read
 from wharfinger.framework.config.validation import Problem, refuse, understood, within
+from wharfinger.objects.documents.fields import part
 from wharfinger.objects.model.names import COMMON, RESERVED_TENANTS, is_dns_label
 from wharfinger.objects.model.quantities import IntOrPercent
 
@@ -114,8 +115,7 @@ def read_fleet(written: Mapping[str, Any], catalog: Catalog, *, name: str, offer
 
 def is_deleting(written: object) -> bool:
     """Whether the object is marked as deleting, also when it is invalid otherwise."""
-    metadata = written.get("metadata") if isinstance(written, Mapping) else None
-    return isinstance(metadata, Mapping) and bool(metadata.get("deletionTimestamp"))
+    return bool(part(written, "metadata").get("deletionTimestamp"))
 
 
 def _identity(written: Mapping[str, Any], fields: FleetFields, name: str) -> Iterator[Problem]:

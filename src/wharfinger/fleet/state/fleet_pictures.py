@@ -19,6 +19,7 @@ from wharfinger.fleet.contracts.fleet_records import (
 )
 from wharfinger.fleet.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.fleet.spec.fleet_fields import CHANGE_CAUSE, CHANGED_BY
+from wharfinger.objects.documents.fields import part
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 
 
@@ -93,17 +94,17 @@ class Picture:
     @property
     def deleting(self) -> bool:
         """Whether the fleet is asked to end, or what is left of it has no object any more."""
-        return self.kv is None or bool(_mapping(self.written, "metadata").get("deletionTimestamp"))
+        return self.kv is None or bool(part(self.written, "metadata").get("deletionTimestamp"))
 
     @property
     def spec(self) -> Mapping[str, Any]:
         """The object's spec as written; empty when it is no mapping."""
-        return _mapping(self.written, "spec")
+        return part(self.written, "spec")
 
     @property
     def template(self) -> Mapping[str, Any]:
         """The spec's template as written."""
-        return _mapping(self.spec, "template")
+        return part(self.spec, "template")
 
     @property
     def replicas(self) -> int:
@@ -138,7 +139,7 @@ class Picture:
 
         A revision keeps who wrote it first: only the object shows who went back to it, or scaled.
         """
-        annotations = _mapping(_mapping(self.written, "metadata"), "annotations")
+        annotations = part(self.written, "metadata", "annotations")
         who, why = (str(annotations.get(name) or "") for name in (CHANGED_BY, CHANGE_CAUSE))
         record = self.revisions.get(self.target)
         if not (who or why) or (record is not None and (who, why) == (record.who, record.why)):
@@ -205,8 +206,3 @@ class Estate:
     def controlled(self) -> bool:
         """Whether any live agent looks after fleets at all."""
         return any(host.control for host in self.hosts.values())
-
-
-def _mapping(outer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = outer.get(name)
-    return found if isinstance(found, Mapping) else {}

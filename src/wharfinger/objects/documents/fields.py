@@ -31,6 +31,13 @@ def mapping(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, A
     return value
 
 
+def part(obj: object, *names: str) -> Mapping[str, Any]:
+    """What lies below these names; empty where anything on the way is no mapping, for objects that nothing checked."""
+    for name in names:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj if isinstance(obj, Mapping) else EMPTY
+
+
 def mappings(obj: Mapping[str, Any], key: str, where: str = "") -> Sequence[Mapping[str, Any]]:
     """A list of mappings; empty when absent."""
     value = sequence(obj, key, where)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from wharfinger.objects.documents.fields import part
 from wharfinger.placement.applying.comparing import Difference, differences
 from wharfinger.placement.applying.merge import conflicts, merged, plain, same
 
@@ -74,7 +75,7 @@ def step_for(
         return _refused("OwnedByOtherPlacement", f"it is placed by {owner.placement} already", passing=True)
     if reports and live is None:
         return ObjectStep("report", reason="FoundDiff", message="it is not there", diffs=WHOLE)
-    if _metadata(wanted).get("ownerReferences") and not strategy.get("allowCoOwnership") and not reports:
+    if part(wanted, "metadata").get("ownerReferences") and not strategy.get("allowCoOwnership") and not reports:
         return _refused("FailedToApply", "its manifest names owners, and co-ownership is not allowed")
     if live is None:
         return ObjectStep("create", merged(None, wanted, {}, group))
@@ -85,10 +86,10 @@ def step_for(
         refused = _take_over(wanted, live, strategy, group=group, full=full)
         if refused is not None:
             return refused
-    if _metadata(live).get("deletionTimestamp"):
+    if part(live, "metadata").get("deletionTimestamp"):
         message = "it is being deleted on the member, and applied again when it is gone"
         return _refused("BeingDeleted", message, passing=True)
-    if owner is not None and _metadata(live).get("ownerReferences") and not strategy.get("allowCoOwnership"):
+    if owner is not None and part(live, "metadata").get("ownerReferences") and not strategy.get("allowCoOwnership"):
         return _refused("FailedToApply", "others own it as well, and co-ownership is not allowed")
     return _applied(wanted, live, owner, strategy, group=group, full=full)
 
@@ -100,7 +101,7 @@ def _take_over(
     when = strategy.get("whenToTakeOver")
     if when == "Never":
         return _refused("NotTakenOver", "it was there already, and whenToTakeOver is Never")
-    if _metadata(live).get("ownerReferences") and not strategy.get("allowCoOwnership"):
+    if part(live, "metadata").get("ownerReferences") and not strategy.get("allowCoOwnership"):
         return _refused("FailedToTakeOver", "others own it, and co-ownership is not allowed")
     if when == "IfNoDiff":
         found = differences(wanted, live, group=group, full=full)
@@ -171,11 +172,6 @@ def _refused(reason: str, message: str, *, passing: bool = False) -> ObjectStep:
 
 def _counted(found: Sequence[Difference]) -> str:
     return f"{len(found)} difference{'s' if len(found) != 1 else ''}" if found else "no difference"
-
-
-def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = obj.get("metadata")
-    return found if isinstance(found, Mapping) else {}
 
 
 T = TypeVar("T")

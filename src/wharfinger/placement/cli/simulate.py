@@ -82,6 +82,7 @@ def _sorted(
     files: Iterable[tuple[str, bytes]],
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], list[str]]:
     """Members, placements, what is wrong with an object, and what has no effect."""
+    from wharfinger.objects.documents.fields import part
     from wharfinger.placement.spec.members import member_from_mapping
     from wharfinger.placement.spec.placement import check_placement_object
     from wharfinger.placement.state.placed_kinds import refused_kinds
@@ -92,9 +93,7 @@ def _sorted(
     notes: list[str] = []
     for source, obj in _objects(files, problems):
         kind = obj.get("kind")
-        metadata = obj.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        about = f"{source}: {kind} {name}"
+        about = f"{source}: {kind} {part(obj, 'metadata').get('name')}"
         if kind not in (MEMBER_CLUSTER, *PLACEMENTS):
             notes.append(f"{about} is left out: nothing is decided by it here")
             continue

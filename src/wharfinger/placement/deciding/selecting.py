@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wharfinger.objects.documents.fields import boolean, mapping
+from wharfinger.objects.documents.fields import boolean, mapping, part
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.objects.model.placement_kinds import PLACEMENT_GROUP
 from wharfinger.placement.model.delivery import ObjectId, ResourceSelector, SelectionScope
@@ -120,8 +120,7 @@ def may_be_placed(about: ObjectId, obj: Mapping[str, Any], *, workloads: bool = 
     if not may_kind_be_placed(about.group, about.kind):
         return False
     namespace = about.name if (about.group, about.kind) == ("", "Namespace") else about.namespace
-    metadata = obj.get("metadata")
-    metadata = metadata if isinstance(metadata, Mapping) else {}
+    metadata = part(obj, "metadata")
     if is_reserved(namespace) or metadata.get("deletionTimestamp") is not None:
         return False
     if (about.group, about.kind) in _CONTROLLED and metadata.get("ownerReferences"):

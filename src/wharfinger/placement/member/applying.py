@@ -15,6 +15,7 @@ from typing import Any
 
 from wharfinger.errors import AccessDenied, InvalidObject, RequestTooLarge
 from wharfinger.objects.documents import kinds
+from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.merge import marked
 from wharfinger.placement.applying.availability import Availability, availability
 from wharfinger.placement.applying.comparing import Difference
@@ -362,10 +363,8 @@ def _resource(about: ObjectId) -> tuple[str, str]:
 
 
 def _finalizers(obj: Mapping[str, Any]) -> bool:
-    metadata = obj.get("metadata")
-    return bool(isinstance(metadata, Mapping) and metadata.get("finalizers"))
+    return bool(part(obj, "metadata").get("finalizers"))
 
 
 def _dying_since(obj: Mapping[str, Any]) -> str:
-    metadata = obj.get("metadata")
-    return str(metadata.get("deletionTimestamp") or "") if isinstance(metadata, Mapping) else ""
+    return str(part(obj, "metadata").get("deletionTimestamp") or "")

@@ -113,11 +113,10 @@ class EtcdMember:
             operations.append(Delete(key))
         elif obj is not seen.obj:  # a new mark alone leaves the object's version: the member's controllers see nothing
             operations.append(Put(key, orjson.dumps(self._stored(about, obj, seen))))
+        owner = mark or seen.mark
         compares = [
             # The record that names the object must stand: no record would lead to an object that is put without one.
-            Compare(
-                placement_keys.applied(mark.placement if mark is not None else _placement(seen)), "mod", by.version
-            ),
+            Compare(placement_keys.applied(owner.placement if owner is not None else ""), "mod", by.version),
             Compare(key, "mod", seen.versions[0]),
             Compare(placement_keys.mark(key), "mod", seen.versions[1]),
         ]
@@ -184,7 +183,3 @@ def _mark(kv: KeyValue | None) -> MarkRecord | None:
     if kv is None:
         return None
     return MarkRecord.from_bytes(kv.value) or MarkRecord(placement="what cannot be read")
-
-
-def _placement(seen: MemberObject) -> str:
-    return seen.mark.placement if seen.mark is not None else ""

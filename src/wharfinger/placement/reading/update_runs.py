@@ -16,6 +16,7 @@ from uuid import uuid4
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
 from wharfinger.etcd.store import Compare, Get, KeyValue, Put, Store
 from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.kinds import UPDATE_RUNS, Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.texts import one_line
@@ -227,9 +228,7 @@ def state_changes(obj: Mapping[str, Any]) -> list[dict[str, str]]:
 
     Empty where nothing is noted, and for what is not readable. `apply` notes nothing.
     """
-    metadata = obj.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    noted = annotations.get(STATE_CHANGES) if isinstance(annotations, Mapping) else None
+    noted = part(obj, "metadata", "annotations").get(STATE_CHANGES)
     try:
         read = json.loads(noted) if isinstance(noted, str) else []
     except (ValueError, RecursionError):  # anybody may write an annotation

@@ -12,6 +12,7 @@ from typing import Any
 
 from wharfinger.framework.args import ConfigPart
 from wharfinger.framework.config.validation import BecauseOf, Problem, refuse, stands, understood
+from wharfinger.objects.documents.fields import part
 from wharfinger.objects.model.placement_kinds import (
     BUDGET,
     CLUSTER_GROUP,
@@ -124,13 +125,13 @@ def _identity(written: Mapping[str, Any], group: str) -> Iterator[Problem]:
     version = written.get("apiVersion")
     if version not in [f"{group}/{one}" for one in VERSIONS]:
         yield "apiVersion", f"must be {' or '.join(f'{group}/{one}' for one in VERSIONS)}"
-    metadata = written.get("metadata")
-    finalizers = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
+    metadata = part(written, "metadata")
+    finalizers = metadata.get("finalizers")
     if finalizers is not None and not (
         isinstance(finalizers, list) and all(isinstance(one, str) for one in finalizers)
     ):
         yield "metadata.finalizers", "is no list of texts"
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    name = metadata.get("name")
     if not name:
         yield "metadata.name", "is missing"
     elif not isinstance(name, str):
@@ -316,9 +317,7 @@ def without_effect(written: Mapping[str, Any], fields: ConfigPart, reads_status:
                 yield f"spec.{spelled(fields.spec, name)}", why
     if isinstance(fields, PlacementFields):
         yield from _placement_notes(fields)
-    metadata = written.get("metadata")
-    finalizers = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
-    for index, one in enumerate(finalizers or ()):
+    for index, one in enumerate(part(written, "metadata").get("finalizers") or ()):
         if str(one).startswith(KUBEFLEET_FINALIZERS):
             yield f"metadata.finalizers[{index}]", "KubeFleet's finalizers are not waited for"
     status = written.get("status")
