@@ -88,19 +88,15 @@ class Bench:
         )
         self._number = nodes
 
-    def pods(self, number: int, *, cpu: str = "", group: str = "") -> tuple[CohortPod, ...]:
+    def pods(self, number: int, *, cpu: str = "100m", group: str = "") -> tuple[CohortPod, ...]:
         """Pending pods as the watch shows them, named as a dispatcher does; `group`: the gang that they are."""
         named = []
         for _ in range(number):
             self._number += 1
             revision = self._number
-            manifest = core_workloads.pod(f"pod-{revision}")
+            labels = {GROUP + "name": group, GROUP + "min-available": str(number)} if group else {}
+            manifest = core_workloads.pod(f"pod-{revision}", cpu=cpu, labels=labels)
             manifest["metadata"]["uid"] = f"5a2d6a0e-8d5c-4b0f-9b1e-{revision:012d}"
-            if cpu:
-                manifest["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
-            if group:
-                labels = {GROUP + "name": group, GROUP + "min-available": str(number)}
-                manifest["metadata"]["labels"] = manifest["metadata"].get("labels", {}) | labels
             raw = json.dumps(manifest).encode()
             meta = manifest["metadata"]
             pod = decode_pod(

@@ -122,19 +122,14 @@ def nodes(number: int, sizes: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 async def empty(store: Store) -> None:
     """Whatever the round before has left."""
-    found = [kv.key async for page in store.list(keys.ROOT) for kv in page.items]
-    for key in found:
+    for key in [kv.key async for kv in store.each(keys.ROOT)]:
         await store.delete(key)
 
 
 async def spread(store: Store, cpu: int) -> float:
     """The standard deviation of the nodes' use of cpu, in points of a hundred."""
-    offered: dict[str, int] = {}
-    used: Counter[str] = Counter()
-    async for page in store.list(keys.NODES):
-        offered |= {kv.key.removeprefix(keys.NODES): cpu_of(kv.value) for kv in page.items}
-    async for page in store.list(keys.PODS):
-        used.update(json.loads(kv.value)["spec"]["nodeName"] for kv in page.items)
+    offered = {kv.key.removeprefix(keys.NODES): cpu_of(kv.value) async for kv in store.each(keys.NODES)}
+    used = Counter([json.loads(kv.value)["spec"]["nodeName"] async for kv in store.each(keys.PODS)])
     return statistics.pstdev(used[name] * cpu / 10 / room for name, room in offered.items())
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from wharfinger.testing import node_manifest, pod_manifest
+
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 ZONES = ("zone-1", "zone-2", "zone-3")
@@ -18,12 +20,9 @@ Template = Callable[[str], Manifest]
 """A pod of a given name."""
 
 
-def node(number: int) -> Manifest:
-    """One node of the template."""
-    name = f"node-{number}"
-    room = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-    labels = {ZONE: ZONES[number % len(ZONES)], HOSTNAME: name}
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": room}}
+def node(number: int, name: str = "") -> Manifest:
+    """One node of the template; without a name, it is called by its number."""
+    return node_manifest(name or f"node-{number}", "4", "32Gi", labels={ZONE: ZONES[number % len(ZONES)]})
 
 
 def pod(
@@ -36,13 +35,8 @@ def pod(
     **spec: Any,
 ) -> Manifest:
     """A pod with one container."""
-    container = {
-        "name": "pause",
-        "image": "registry.k8s.io/pause:3.10",
-        "resources": {"requests": {"cpu": cpu, "memory": memory}},
-    }
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "labels": labels or {}}
-    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+    uid = {"uid": f"uid-{namespace}-{name}"}
+    return pod_manifest(name, cpu, memory, namespace=namespace, labels=labels, metadata=uid, **spec)
 
 
 def with_node_affinity(name: str) -> Manifest:

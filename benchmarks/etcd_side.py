@@ -224,7 +224,6 @@ async def _all_bound(store: Store, prefix: str, ends: Ends, began: float) -> Non
 
 async def _unbound(store: Store, prefix: str) -> int:
     """How many pods with such names have no node yet."""
-    waiting, objects = 0, OBJECTS[store.format]
-    async for page in store.list(keys.pod(objects.namespace, prefix)):
-        waiting += sum(not objects.is_bound(kv.value) for kv in page.items)
-    return waiting
+    objects = OBJECTS[store.format]
+    pods = store.each(keys.pod(objects.namespace, prefix))
+    return sum([not objects.is_bound(kv.value) async for kv in pods])

@@ -133,10 +133,7 @@ async def measure(given: argparse.Namespace, chosen: Scenarios, servers: Servers
             peer = FreshKubeScheduler(children, api, folder / PEER)
             theirs = await replay_all(children, client, peer, chosen, PEER)
             report(PEER, theirs)
-            answers = [
-                [one for all_ in side.values() for done in all_ for one in done.answers] for side in (found, theirs)
-            ]
-            same, both = same_refusals(*answers)
+            same, both = same_refusals(answers_of(found), answers_of(theirs))
             print(f"\nrefusals with one text from both schedulers, unrecorded texts included: {same} of {both}")
     return 0 if whole.share >= ENOUGH else 1
 

@@ -105,9 +105,7 @@ Figures = dict[str, Any]
 
 def zoned(name: str) -> bytes:
     """A node of kube-scheduler's own performance workloads, in one of three zones."""
-    made = core_workloads.node(int(name.rpartition("-")[2]))
-    made["metadata"] |= {"name": name, "labels": made["metadata"]["labels"] | {core_workloads.HOSTNAME: name}}
-    return json.dumps({"apiVersion": "v1"} | made).encode()
+    return json.dumps(core_workloads.node(int(name.rpartition("-")[2]), name)).encode()
 
 
 def of_workload(workload: str, namespace: str, name: str) -> Arrival:
@@ -122,7 +120,7 @@ def arrival(made: dict[str, Any], namespace: str) -> Arrival:
     for kind in made["spec"].get("affinity", {}).values():
         for term in kind.get("requiredDuringSchedulingIgnoredDuringExecution", []):
             term.pop("namespaces", None)  # each workload has one namespace, its own
-    return Arrival(name, json.dumps({"apiVersion": "v1"} | made).encode())
+    return Arrival(name, json.dumps(made).encode())
 
 
 # --- what is measured: figures, and how many pods -------------------------------------------------
