@@ -39,7 +39,7 @@ _CALM = ("placement/deciding", "properties")
 yields to all others, does nothing else: it takes what the others leave while they wait, so it makes none of their
 servers late. The others help it at the end."""
 _HEAVIEST = "test_fleet_rolling.py"
-"""Twelve instances: it goes after the other long ones, beside tests that need little."""
+"""Six workers and six more: it goes after the other long ones, beside tests that need little."""
 _TESTS = Path(__file__).parent
 
 Batch = list[pytest.Item]

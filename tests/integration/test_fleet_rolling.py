@@ -1,10 +1,11 @@
-"""Twelve instances are replaced while hundreds of pods come, and no pod waits for that.
+"""Six instances are replaced while hundreds of pods come, and no pod waits for that; every night, twelve.
 
 Judged from etcd's own revision history, through a client that is none of ours.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,8 @@ from tests.integration.steady_pods import SteadyPods
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
-REPLICAS, SURGE, PODS = 12, 3, 500
+REPLICAS = int(os.environ.get("WHARFINGER_TEST_REPLICAS", "6"))
+SURGE, PODS = REPLICAS // 3, 40 * REPLICAS
 RATE = 10.0
 LONGEST_DELAY = 5.0
 """Seconds that a rollout may add to what a pod waits on this machine anyway; on a slow one a part of what the
@@ -31,7 +33,7 @@ def fleet(tmp_path: Path) -> Iterator[FleetHandle]:
         yield FleetHandle(tree)
 
 
-def test_a_rollout_of_twelve_is_not_noticed_by_hundreds_of_pods(fleet: FleetHandle, tmp_path: Path) -> None:
+def test_rollout_delays_none_of_hundreds_of_pods(fleet: FleetHandle, tmp_path: Path) -> None:
     etcd, url = fleet.tree.etcd, fleet.tree.ready["etcd"]
     fleet.apply(strategy={"rollingUpdate": {"maxSurge": SURGE, "maxUnavailable": 0}})
     fleet.complete(120)

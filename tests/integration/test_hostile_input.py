@@ -37,7 +37,7 @@ from wharfinger.etcd import keys
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
 
-HOSTILE = 3000
+HOSTILE = 2000
 GOOD = 300
 HIGHEST = 1_000_000_000
 """Priority of the good pods: a hostile pod that can be read is a pod like others, and may even preempt."""

@@ -17,8 +17,8 @@ from tests.scheduling.lives import broken
 from tests.scheduling.lives.life import play, told
 from tests.scheduling.lives.worker import Parts
 
-LIVES = 1_500
-SHARDS = 15
+LIVES = 1_000
+SHARDS = 10
 QUICK = 1
 """Shards that `make check` plays; `make test` plays all, and `make soak` new ones."""
 

@@ -1,15 +1,16 @@
-"""`wharfinger demo` as a newcomer types it, with fewer pods."""
+"""`wharfinger demo` with fewer pods: once as a newcomer types it, then as a fork (tests/forked.py)."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.patience import patient
 from wharfinger.dev.demo.audit import Audit
 from wharfinger.dev.demo.story import Flood, summary
@@ -18,13 +19,9 @@ from wharfinger.objects.documents.documents import objects
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 
-def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "wharfinger", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=patient(220), check=False)
-
-
 def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
-    told = demo("--pods", "80", "--json")
+    command = [*forked.COMMAND, "demo", "--pods", "80", "--json"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=patient(220), check=False)
 
     assert told.returncode == 0, told.stderr
     assert list(json.loads(told.stdout)) == [
@@ -39,8 +36,9 @@ def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
 
 
 def test_an_interrupted_demo_ends_with_one_clear_line() -> None:
-    command = [sys.executable, "-m", "wharfinger", "demo", "--pods", "300"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [*forked.COMMAND, "demo", "--pods", "300"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=forked.variables()) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if "Part 2" in line:
@@ -54,7 +52,8 @@ def test_an_interrupted_demo_ends_with_one_clear_line() -> None:
 
 @pytest.mark.parametrize("name", ["openb.yaml", "openb.json"])
 def test_its_objects_can_be_written_for_others_to_apply(name: str, tmp_path: Path) -> None:
-    assert demo("--write", str(tmp_path / name), "--pods", "3").returncode == 0
+    words = ("demo", "--write", str(tmp_path / name), "--pods", "3")
+    assert forked.run(*words, env=os.environ, timeout=patient(60)).returncode == 0
 
     written = list(objects((tmp_path / name).read_text()))
     assert [obj["kind"] for obj in written] == ["Node"] * 1523 + ["Pod"] * 3
