@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from wharfinger.errors import ConfigurationError, RevisionWentBack, StoreAnswerTooLarge, Unavailable, UserWanted
-from wharfinger.etcd import etcd_wire as requests
 from wharfinger.etcd import etcd_wire as wire
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd_connection import Connection, OpenGateway
@@ -75,7 +74,7 @@ class EtcdStore(Store):
     async def _connected(cls, settings: EtcdSettings, within: float | None) -> Self:
         store = cls(settings)
         try:
-            request = requests.get(keys.INSTALLATION, 0)
+            request = wire.get(keys.INSTALLATION, 0)
             await store._call(Method.RANGE, request, repeatable=True, within=within)
         except BaseException:  # also when cancelled: no caller has the store yet
             await store.close()
@@ -124,7 +123,7 @@ class EtcdStore(Store):
     async def get(self, key: str, *, revision: int = 0) -> Read:
         """Read one key, linearizably at revision 0, else as it was at `revision`."""
         spelled = self._connection.wire
-        answer = await self._call(Method.RANGE, requests.get(key, revision), repeatable=True)
+        answer = await self._call(Method.RANGE, wire.get(key, revision), repeatable=True)
         kvs, _ = spelled.range_result(answer)
         return Read(kvs[0] if kvs else None, spelled.header_revision(answer))
 
@@ -135,7 +134,7 @@ class EtcdStore(Store):
         spelled = self._connection.wire
         more, size = True, page_size
         while more:
-            request = requests.page(start or b"\0", end, revision, size)
+            request = wire.page(start or b"\0", end, revision, size)
             try:
                 answer = await self._call(Method.RANGE, request, repeatable=True)
             except StoreAnswerTooLarge:
@@ -165,20 +164,20 @@ class EtcdStore(Store):
         """Compare and write in one step; one that only reads is tried again like a read."""
         reads = all(isinstance(operation, Get) for branch in (success, failure) for operation in branch)
         spelled = self._connection.wire
-        request = requests.txn(compares, success, failure)
+        request = wire.txn(compares, success, failure)
         answer = await self._call(Method.TXN, request, repeatable=reads)
         return spelled.txn_result(answer, success, failure)
 
     async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
         """Write one key unconditionally; answers the revision."""
         spelled = self._connection.wire
-        answer = await self._call(Method.PUT, requests.put(key, value, lease), repeatable=False)
+        answer = await self._call(Method.PUT, wire.put(key, value, lease), repeatable=False)
         return spelled.header_revision(answer)
 
     async def delete(self, key: str) -> bool:
         """Delete one key; whether it existed."""
         spelled = self._connection.wire
-        answer = await self._call(Method.DELETE, requests.delete(key), repeatable=False)
+        answer = await self._call(Method.DELETE, wire.delete(key), repeatable=False)
         return spelled.deleted(answer) > 0
 
     async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:

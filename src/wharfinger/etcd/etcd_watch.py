@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
-from wharfinger.etcd import etcd_wire as requests
 from wharfinger.etcd import etcd_wire as wire
 from wharfinger.etcd.etcd_connection import PAUSES, Connection
 from wharfinger.etcd.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
@@ -89,7 +88,7 @@ class Watch:
         # revision, and a watch that hears nothing takes its endpoint for dead.
         start = max(1, self._next - self._sooner) if self._next else 0
         spelled = self._connection.wire
-        request = requests.watch(self._prefix, start, previous=self._previous)
+        request = wire.watch(self._prefix, start, previous=self._previous)
         idle = self._connection.settings.watch_idle
         async with self._connection.stream(Method.WATCH, request, idle=idle) as messages:
             async for message in messages:
@@ -152,7 +151,7 @@ class Watch:
             return
         spelled = self._connection.wire
         end = wire.prefix_end(self._prefix)
-        request = requests.page(self._prefix or b"\0", end, 0, 1, keys_only=True)
+        request = wire.page(self._prefix or b"\0", end, 0, 1, keys_only=True)
         answer = await self._connection.call(Method.RANGE, request, repeatable=True)
         current = spelled.header_revision(answer)
         if current < self._next - 1:

@@ -8,7 +8,6 @@ from asyncio import sleep
 from collections.abc import Iterable
 from uuid import uuid4
 
-from pydantic import ValidationError
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
 from temporalio.client import Client
@@ -19,6 +18,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Get, Put, Store
 from wharfinger.framework.profile import Profile
 from wharfinger.pressure import delays
+from wharfinger.process.installation_record import installation_in
 from wharfinger.process.names import SEARCH_ATTRIBUTES
 from wharfinger.process.records import ConfigStatusRecord, InstallationRecord, SoftwareRecord
 
@@ -64,10 +64,7 @@ async def claim(store: Store, *, cluster: str, namespace: str, kubernetes_uid: s
     found = result.reads[0] if not result.succeeded and result.reads else None
     if found is None:
         return
-    try:
-        theirs = InstallationRecord.model_validate_json(found.value)
-    except ValidationError as error:
-        raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
+    theirs = installation_in(found.value)
     if theirs.format is not ours.format:
         raise InstallationMismatch(
             f"the pods and nodes of this etcd are kept in the format {theirs.format}, not {ours.format}: "

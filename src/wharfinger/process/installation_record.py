@@ -24,10 +24,13 @@ async def installation_of(store: Store) -> InstallationRecord | None:
     Raises `InstallationMismatch` for one that cannot be read, and the store's errors.
     """
     found = (await store.get(keys.INSTALLATION)).kv
-    if found is None:
-        return None
+    return None if found is None else installation_in(found.value)
+
+
+def installation_in(value: bytes) -> InstallationRecord:
+    """The record as stored. Raises `InstallationMismatch` for what cannot be read."""
     try:
-        return InstallationRecord.model_validate_json(found.value)
+        return InstallationRecord.model_validate_json(value)
     except ValidationError as error:
         raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
 

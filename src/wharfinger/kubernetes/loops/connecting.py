@@ -13,13 +13,12 @@ from wharfinger.apiserver.client import ApiClient, ApiResource, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
 from wharfinger.errors import Unavailable, UpstreamError, UpstreamUnavailable
-from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.objects.documents.kinds import POD_GROUPS
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.pressure import delays
 from wharfinger.process.installation import claim
-from wharfinger.process.records import InstallationRecord
+from wharfinger.process.installation_record import installation_of
 from wharfinger.settings import ElectionSettings, KubernetesSettings
 from wharfinger.telemetry import Metrics
 
@@ -149,9 +148,8 @@ async def lease_identity(store: Store, cluster: str) -> str:
 
     Raises `StoreError`.
     """
-    kv = (await store.get(keys.INSTALLATION)).kv
-    installation = InstallationRecord.model_validate_json(kv.value).id if kv is not None else ""
-    return f"{cluster}_{installation}"
+    installation = await installation_of(store)
+    return f"{cluster}_{installation.id if installation is not None else ''}"
 
 
 def lease_name(settings: ElectionSettings, cluster: str, profiles: frozenset[str]) -> str:
