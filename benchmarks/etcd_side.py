@@ -191,6 +191,14 @@ class Ends:
                 self.last = time.perf_counter()
 
 
+async def first_event(batches: AsyncIterator[WatchBatch]) -> float:
+    """When a watch shows something, by `perf_counter`. Raises `BenchmarkFailed` when it ends before."""
+    async for batch in batches:
+        if batch.events:
+            return time.perf_counter()
+    raise BenchmarkFailed("a watch of etcd has ended")
+
+
 async def put_all(store: Store, made: Mapping[str, bytes], *, at_once: int = PUTS_AT_ONCE) -> None:
     """Put objects by key, as fast as etcd takes them; `at_once`: in one transaction."""
     puts = [Put(key, body) for key, body in made.items()]

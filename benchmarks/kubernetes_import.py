@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from etcd_side import first_event
 from kubernetes_pods import NAMESPACE, SILENCE, BenchmarkFailed, load_at_rate, load_pods, node_name, pod
 from kubernetes_sides import ApiServer, Wharfinger, start_etcd
 from kubernetes_turns import Say
@@ -95,16 +96,8 @@ async def binds(
 async def _next_put(store: EtcdStore, key: str) -> AsyncIterator[asyncio.Task[float]]:
     """When the key is next put, by `time.perf_counter`."""
     first = (await store.get(key)).revision + 1
-    async with store.watch(key, first) as batches:
-
-        async def seen() -> float:
-            async for batch in batches:
-                if batch.events:
-                    return time.perf_counter()
-            raise BenchmarkFailed(f"etcd's watch of {key} has ended")
-
-        async with beside(seen()) as (task,):
-            yield task
+    async with store.watch(key, first) as batches, beside(first_event(batches)) as (task,):
+        yield task
 
 
 async def _within(imported: asyncio.Task[float], worker: Child) -> float:

@@ -37,7 +37,7 @@ from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, Po
 from wharfinger.scheduling.state.pool import Ownership, Pool
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
-from wharfinger.testing import MemoryStore
+from wharfinger.testing import MemoryStore, builders
 
 ROOM = 4000
 """Milli-cpu of a node."""
@@ -107,41 +107,24 @@ class Bench:
         self.revision = 1
         self.nodes = [self._node(number) for number in range(nodes)]
         self.waiting = [self._waiting(number, number % classes) for number in range(pods)]
-        self.bound = [self._bound(number, node) for number, node in enumerate(self.nodes)]
+        self.bound = [self._bound(number, one) for number, one in enumerate(self.nodes)]
 
     def _node(self, number: int) -> Node:
-        node = Node(
-            name=f"node-{number}",
-            create_revision=self._next(),
-            labels={"zone": f"zone-{number % 3}", "kubernetes.io/hostname": f"node-{number}"},
-            allocatable={"cpu": ROOM, "memory": 32 << 30, "pods": 110},
-        )
-        self.cache.set_node(node)
-        return node
+        name = f"node-{number}"
+        labels = {"zone": f"zone-{number % 3}", "kubernetes.io/hostname": name}
+        made = builders.node(name, cpu=ROOM, memory=32 << 30, create_revision=self._next(), labels=labels)
+        self.cache.set_node(made)
+        return made
 
-    def _bound(self, number: int, node: Node) -> Pod:
-        pod = self._pod(f"bound-{number}", ROOM - SMALL // 2, node_name=node.name, phase="Running")
-        self.cache.set_pod(pod)
-        return pod
+    def _bound(self, number: int, on: Node) -> Pod:
+        return self.cache.set_pod(self._pod(f"bound-{number}", ROOM - SMALL // 2, node_name=on.name, phase="Running"))
 
     def _waiting(self, number: int, group: int) -> Pod:
-        pod = self._pod(f"waiting-{number}", SMALL + group)
-        self.cache.set_pod(pod)
-        return pod
+        return self.cache.set_pod(self._pod(f"waiting-{number}", SMALL + group))
 
     def _pod(self, name: str, cpu: int, **fields: Any) -> Pod:
         revision = self._next()
-        return Pod(
-            namespace="default",
-            name=name,
-            uid=f"uid-{name}",
-            create_revision=revision,
-            mod_revision=revision,
-            requests={"cpu": cpu, "memory": 128 << 20},
-            scoring_cpu=cpu,
-            scoring_memory=128 << 20,
-            **fields,
-        )
+        return builders.pod(name, cpu=cpu, memory=128 << 20, create_revision=revision, mod_revision=revision, **fields)
 
     def _next(self) -> int:
         self.revision += 1
