@@ -123,7 +123,7 @@ class Ranking:
             self._sticky += one.sticky
             self._groups.setdefault(self._values(one.member), []).append(one)
         for group in self._groups.values():
-            group.sort(key=_rank)
+            group.sort(key=lambda one: (one.affinity, one.sticky, one.member.name))
 
     def pick(self, count: int) -> list[tuple[Member, MemberScores]]:
         """Take the best ones, one after the other; fewer where too few are left, or allowed. The best is first.
@@ -212,7 +212,3 @@ class Ranking:
         # KubeFleet picks one member a cycle, and its first cycle gives up all others of the older policy.
         if self._sticky:
             self._forget = not self.deviations.note(D4)
-
-
-def _rank(candidate: MemberCandidate) -> tuple[int, bool, str]:
-    return candidate.affinity, candidate.sticky, candidate.member.name
