@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -22,14 +23,21 @@ ROOMS = {"src/wharfinger": "wharfinger", "workflows": "wharfinger/workflows", "a
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy: what earlier builds left in the checkout must not slip in."""
-    copy, target = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is shipped: what earlier builds left in the checkout must not slip in."""
+    copy = tmp_path_factory.mktemp("checkout")
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, copy)
     for name in ("src", "workflows", "activities", "tools", "examples", "deploy"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), str(copy)])
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel."""
+    target = tmp_path_factory.mktemp("wheel")
+    pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), str(checkout)])
     (built,) = target.glob("*.whl")
     return built
 
@@ -52,6 +60,13 @@ def run(installed: Path, *command: str, **variables: str) -> subprocess.Complete
     """Run something with the installed package in front of the checkout's."""
     environment = {**os.environ, "PYTHONPATH": str(installed), **variables}
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=installed, check=False)
+
+
+def for_browsers() -> set[str]:
+    """The page's files for browsers, as they are named in the wheel."""
+    source = ROOT / "src"
+    found = [*(source / "wharfinger/page/assets").glob("*.*"), *source.rglob("*.js")]
+    return {path.relative_to(source).as_posix() for path in found}
 
 
 def test_every_module_of_every_room_is_in_the_wheel(wheel: Path) -> None:
@@ -84,10 +99,20 @@ def test_pinned_modules_and_the_example_cluster_are_in_the_wheel(wheel: Path) ->
         "tools/temporal/go.sum",
     ):
         assert f"wharfinger/{path}" in shipped
-    page = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src/wharfinger/page/assets").rglob("*.*")}
-    assert len(page) > 20
-    assert page <= shipped, "the page's files for browsers"
+    assert for_browsers() <= shipped
     assert {"wharfinger/examples/openb/nodes.csv", "wharfinger/examples/openb/pods.csv.gz"} <= shipped
+
+
+def test_files_for_browsers_are_in_the_source_distribution(checkout: Path, tmp_path: Path) -> None:
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (built,) = tmp_path.glob("*.tar.gz")
+
+    with tarfile.open(built) as archive:
+        shipped = {name.partition("/src/")[2] for name in archive.getnames()}
+
+    assert for_browsers() <= shipped
 
 
 def test_the_console_script_starts_from_the_wheel(installed: Path) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import json
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,6 +27,7 @@ from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
+from wharfinger.page.views import VIEWS
 from wharfinger.page.web.server import PageServer
 from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.scheduling.contracts.computation import Computation, PluginRefusal, ScoredNode
@@ -345,15 +346,17 @@ class Page:
 
 
 @asynccontextmanager
-async def served(cluster: MemoryCluster, options: PageOptions | None = None) -> AsyncIterator[Page]:
+async def served(
+    cluster: MemoryCluster, options: PageOptions | None = None, views: Sequence[str] = VIEWS
+) -> AsyncIterator[Page]:
     """The page before this cluster, in step with it."""
     options = options or PageOptions(0, temporal_ui="http://127.0.0.1:8233")
     links: list[str] = []
-    server = PageServer(options, links.append)
+    server = PageServer(options, links.append, views=views)
     await server.start()
     store = cluster.store.client()
     following = Following(store, Metrics(), rng=random.Random(1))
-    parts = PageParts(following, options, no_temporal, cluster="wharfinger", namespace="default")
+    parts = PageParts(following, options, no_temporal, cluster="wharfinger", namespace="default", views=views)
     parts.view(SchedulingView).attempts = RecordedAttempts(
         following.store, no_temporal, cluster="wharfinger", ui=options.temporal_ui, namespace="default"
     )

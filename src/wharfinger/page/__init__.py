@@ -4,7 +4,7 @@
 
     etcd ─informer─► cache ─► the wings' `page` (states, reasons, rates) ─► their views, and `alerts`; metrics: `follow`
                                                                               │ JSON, by routes; deltas, `web.stream`
-    browser ◄── shell, modules and style of `assets/` ◄── `web.server` ◄── `access` (who may ask, from where)
+    browser ◄── shell, `assets/`, the wings' modules ◄── `web.server` ◄── `access` (who may ask, from where)
 
 `parts` puts them together, by the table of `views`. Nothing here writes to etcd or Temporal but what acts, which
 exists only where that is allowed. `programs.page_process` is the process around it, `wharfinger ui` the command.

@@ -17,7 +17,7 @@ from wharfinger.page.alerts.rules import AlertSource, UnevaluatedAlert
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.follow.scraping import FollowedHosts
 from wharfinger.page.options import PageOptions
-from wharfinger.page.views import VIEWS
+from wharfinger.page.views import VIEWS, MenuEntry
 from wharfinger.page.web.inputs import topic_pattern
 from wharfinger.page.web.routes import Route
 from wharfinger.page.web.stream import TICK, ViewerStream, name_of_topic
@@ -54,6 +54,7 @@ class Followed(Protocol):
 class PageView:
     """What one wing shows: it is named in `page.views.VIEWS`, and has of these what it needs."""
 
+    menu: Iterable[MenuEntry] = ()
     alerts: AlertSource | None = None
     unevaluated: Iterable[UnevaluatedAlert] = ()
     topics: Mapping[str, Topic] = {}
@@ -102,9 +103,10 @@ class PageParts:
         cluster: str,
         namespace: str,
         etcd: EtcdSettings | None = None,
+        views: Iterable[str] = VIEWS,
     ) -> None:
         """`connect`: the client of Temporal; `namespace`: of Temporal, for links; `etcd`: how it is reached, None for
-        a store without a server. Raises `UsageError`.
+        a store without a server; `views`: those of the server. Raises `UsageError`.
         """
         self.following = following
         self.cluster = cluster
@@ -115,7 +117,7 @@ class PageParts:
         self.etcd = EtcdHealth(etcd, options.scrape.etcd_urls, following.clock)
         self.temporal = TemporalReach(connect, following.clock)
         self._views: list[PageView] = []
-        for name in VIEWS:
+        for name in views:
             self._views.append(resolve_name(name)(self))
         self._topics = {name: topic for view in self._views for name, topic in view.topics.items()}
         self._moments = {name: parts for view in self._views for name, parts in view.moments.items()}

@@ -25,6 +25,7 @@ from wharfinger.objects.documents.fields import part
 from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
+from wharfinger.page.views import MenuEntry
 from wharfinger.page.web.forms import confirmed, done
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.process.committing import readable
@@ -42,6 +43,7 @@ MOST_KEPT = 100
 """Fleets whose versions are kept."""
 VERBS = ("pause", "resume", "promote", "abort", "undo")
 """What a viewer may do with a rollout: methods of `Fleets`."""
+_ICON = "M4 5h16v5H4zM4 14h16v5H4zM7 7.5h.01M7 16.5h.01M11 7.5h6M11 16.5h6"
 _WALKING = ("Running", "CanaryWaiting", "Pending")
 
 
@@ -257,6 +259,7 @@ def _goes_back(picture: Picture) -> bool:
 class FleetsView(PageView):
     """Fleets."""
 
+    menu = (MenuEntry("Fleets", 60, {"/fleets": "fleets.js"}, _ICON, key="f"),)
     moments: Mapping[str, int] = {"fleets": 0}
 
     def __init__(self, page: PageParts) -> None:

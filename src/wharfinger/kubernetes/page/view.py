@@ -12,12 +12,17 @@ from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, Aler
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
+from wharfinger.page.views import MenuEntry
 from wharfinger.page.web.routes import Route, get
 from wharfinger.scheduling.model.promises import Promise
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.view import SchedulingView
 
 MOST_PROMISES = 5000
+_ICON = (
+    "M12 3l7.8 3.8 1.9 8.4-5.4 6.8H7.7l-5.4-6.8 1.9-8.4z"
+    "M12 9.500a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 9.500V3.500M14.3 13l5 2.500M9.7 13l-5 2.5"
+)
 RULES = (
     AlertRule("CopiesOld", "max(wharfinger_upstream_import_lag_seconds) > 10",
               "the copies are old: nothing is placed", largest("wharfinger_upstream_import_lag_seconds"),
@@ -114,6 +119,7 @@ class KubernetesAlerts(AlertSource):
 class KubernetesView(PageView):
     """Copies and promises."""
 
+    menu = (MenuEntry("Kubernetes", 80, {"/kubernetes": "kubernetes.js"}, _ICON, needs="kubernetes"),)
     moments: Mapping[str, int] = {"kubernetes": 0}
 
     def __init__(self, page: PageParts) -> None:

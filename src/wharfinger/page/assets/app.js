@@ -1,32 +1,13 @@
 // The frame around every view: addresses, navigation, namespace, theme, and whether what is shown is current.
 
-import { h, icon, readable, replace } from "./dom.js";
+import { drawing, h, icon, readable, replace } from "./dom.js";
 import { get, post, session, Stream, viewBegins } from "./live.js";
 import { age, count } from "./format.js";
 
-const VIEWS = [
-  { path: /^\/$/, module: "overview", nav: "overview" },
-  { path: /^\/alerts$/, module: "alerts", nav: "overview" },
-  { path: /^\/map$/, module: "map", nav: "map" },
-  { path: /^\/nodes\/([^/]+)$/, module: "map", nav: "map", names: ["node"] },
-  { path: /^\/pending(?:\/([^/]+))?$/, module: "pending", nav: "pending", names: ["slug"] },
-  { path: /^\/pods$/, module: "pods", nav: "pods" },
-  { path: /^\/pods\/([^/]+)\/([^/]+)$/, module: "pod", nav: "pods", names: ["namespace", "name"] },
-  { path: /^\/gangs$/, module: "gangs", nav: "gangs" },
-  { path: /^\/gangs\/([^/]+)\/([^/]+)$/, module: "gang", nav: "gangs", names: ["namespace", "name"] },
-  { path: /^\/fleets$/, module: "fleets", nav: "fleets" },
-  { path: /^\/placements(?:\/([^/]+))?$/, module: "placements", nav: "placements", names: ["reference"] },
-  { path: /^\/runs\/(?:([^/]+)\/)?([^/]+)$/, module: "run", nav: "placements", names: ["namespace", "name"] },
-  { path: /^\/kubernetes$/, module: "kubernetes", nav: "kubernetes" },
-  { path: /^\/replays$/, module: "replays", nav: "replays" },
-  { path: /^\/replays\/([^/]+)$/, module: "replay", nav: "replays", names: ["name"] },
-];
-const NAV = [
-  ["overview", "/", "Overview"], ["map", "/map", "Map"], ["pending", "/pending", "Pending"],
-  ["pods", "/pods", "Pods"], ["gangs", "/gangs", "Gangs"], ["fleets", "/fleets", "Fleets"],
-  ["placements", "/placements", "Placements"], ["kubernetes", "/kubernetes", "Kubernetes"],
-  ["replays", "/replays", "Replays"],
-];
+// The entries of the menu, and their views: as the wings register them (`MenuEntry` of page/views.py).
+const MENU = JSON.parse(document.getElementById("menu").textContent);
+const VIEWS = MENU.flatMap((entry) => Object.entries(entry.views).map(([path, module]) => (
+  { entry, module, path: new RegExp(`^${path.replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`) })));
 const THEMES = ["auto", "light", "dark"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -74,10 +55,10 @@ function frame() {
 
 function drawNav(active) {
   state.nav = active;
-  const shown = NAV.filter(([name]) => !["kubernetes", "placements", "replays"].includes(name) || active === name || state.status?.[name]);
-  replace(place.nav, shown.map(([name, path, title]) =>
-    h("li", {}, h("a", { href: link(path), "aria-current": name === active ? "page" : null },
-      icon(name), h("span", {}, title), name === "pending" ? place.tally : null))));
+  const shown = MENU.filter((entry) => !entry.needs || active === entry || state.status?.[entry.needs]);
+  replace(place.nav, shown.map((entry) =>
+    h("li", {}, h("a", { href: link(entry.address), "aria-current": entry === active ? "page" : null },
+      drawing([entry.icon]), h("span", {}, entry.title), entry.counts ? place.tally : null))));
   const bar = place.nav.parentElement, here = place.nav.querySelector("[aria-current]"); // on a phone the bar scrolls
   if (bar && here) bar.scrollLeft = here.getBoundingClientRect().left - bar.getBoundingClientRect().left + bar.scrollLeft - (bar.clientWidth - here.offsetWidth) / 2;
 }
@@ -124,19 +105,19 @@ async function open() {
   state.namespace = params.get("namespace") ?? "";
   showNamespace();
   const [view, names] = viewAt(location.pathname);
-  drawNav(view.nav);
+  drawNav(view.entry);
   let module = NOWHERE;
   try {
-    if (view.module) module = await import(`./views/${view.module}.js`);
+    if (view.module) module = await import(view.module);
   } catch {
     if (turn !== state.turn) return;
-    showTrouble([`${view.module}.js: this page's process does not answer`]);
+    showTrouble([`${view.module.split("/").at(-1)}: this page's process does not answer`]);
     setTimeout(() => { if (turn === state.turn) location.reload(); }, 4000); // what is kept of a failed import differs
     return;
   }
   if (turn !== state.turn) return;
   const before = state.view;
-  if (before?.stays?.(view.module, names, params)) { stream.follow([statusTopic(), ...before.topics]); return; }
+  if (before?.module === view.module && before.stays?.(names, params)) { stream.follow([statusTopic(), ...before.topics]); return; }
   before?.close?.();
   replace(place.view);
   viewBegins(showTrouble);
@@ -164,10 +145,10 @@ function viewAt(path) {
     const match = path.match(view.path);
     if (!match) continue;
     try {
-      return [view, Object.fromEntries((view.names ?? []).map((name, index) => [name, match[index + 1] === undefined ? "" : decodeURIComponent(match[index + 1])]))];
+      return [view, Object.fromEntries(Object.entries(match.groups ?? {}).map(([name, part]) => [name, decodeURIComponent(part)]))];
     } catch { break; } // a sign of per cent that begins no byte
   }
-  return [{ module: "", nav: "" }, {}];
+  return [{}, {}];
 }
 
 export function follow(topics) {
@@ -179,12 +160,12 @@ function heard(name, now, topic) {
   if (name === "connection") { state.up = now; state.starting = false; showStatus(); return; }
   if (name === "starting") { state.starting = true; showStatus(); return; }
   if (name === "status") {
-    const changed = state.status?.kubernetes !== now.kubernetes || state.status?.placements !== now.placements || state.status?.replays !== now.replays;
+    const changed = MENU.some(({ needs }) => needs && state.status?.[needs] !== now[needs]);
     const came = state.status && ((now.etcd.answers && !state.status.etcd.answers) || (now.inStep && !state.status.inStep) || (now.temporal.answers && state.status.temporal.answers === false));
     state.status = now;
     if (changed) drawNav(state.nav);
     showStatus();
-    showTally(now.pending);
+    showTally(now[MENU.find((entry) => entry.counts)?.counts]);
     if (came) state.view?.heard?.("resync", null, ""); // what could not be read meanwhile
     return;
   }
@@ -298,7 +279,7 @@ function showTheme() {
 }
 
 function showKeys() {
-  const rows = [["g o", "Overview"], ["g m", "Map"], ["g p", "Pending"], ["g d", "Pods"], ["g g", "Gangs"], ["g f", "Fleets"], ["g r", "Replays"], ["/", "Search in the view"], ["t", "Light, dark or as the system"], ["?", "This help"], ["arrows, Enter", "In tables and the map: move, open"]];
+  const rows = [...MENU.filter((entry) => entry.key).map((entry) => [`g ${entry.key}`, entry.title]), ["/", "Search in the view"], ["t", "Light, dark or as the system"], ["?", "This help"], ["arrows, Enter", "In tables and the map: move, open"]];
   const dialog = h("dialog", { "aria-label": "Keyboard" }, h("h1", {}, "Keyboard"),
     h("dl", {}, rows.map(([keys, what]) => [h("dt", {}, keys.split(" ").map((one) => [h("kbd", {}, one), " "])), h("dd", {}, what)])),
     h("form", { method: "dialog" }, h("button", { class: "button primary" }, "Close")));
@@ -310,8 +291,8 @@ function showKeys() {
 let prefix = 0;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input,select,textarea,dialog")) return;
-  const paths = { o: "/", m: "/map", p: "/pending", d: "/pods", g: "/gangs", f: "/fleets", r: "/replays" };
-  if (prefix && Date.now() - prefix < 1200 && event.key in paths) { prefix = 0; event.preventDefault(); go(link(paths[event.key])); place.view.focus(); return; }
+  const entry = MENU.find((one) => one.key === event.key);
+  if (prefix && Date.now() - prefix < 1200 && entry) { prefix = 0; event.preventDefault(); go(link(entry.address)); place.view.focus(); return; }
   prefix = event.key === "g" ? Date.now() : 0;
   if (event.key === "?") showKeys();
   else if (event.key === "t") nextTheme();

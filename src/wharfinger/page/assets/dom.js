@@ -60,21 +60,14 @@ export function readable(text) {
   });
 }
 
-export function icon(name, size = 18) {
+export const icon = (name, size) => drawing(ICONS[name], size);
+
+export function drawing(paths, size = 18) {
   return s("svg", { viewBox: "0 0 24 24", width: size, height: size, class: "icon", "aria-hidden": "true" },
-    ...ICONS[name].map((d) => s("path", { d })));
+    ...paths.map((d) => s("path", { d })));
 }
 
 const ICONS = {
-  overview: ["M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"],
-  map: ["M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4zM16 16h4v4h-4z"],
-  pending: ["M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z", "M12 8v4.5l3 2"],
-  pods: ["M12 3l8 4.5v9L12 21l-8-4.5v-9z", "M4 7.5l8 4.5 8-4.5M12 12v9"],
-  gangs: ["M8 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM16 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 13.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5z", "M9.5 9l1.5 4.5M14.5 9L13 13.5M10.5 7h3"],
-  fleets: ["M4 5h16v5H4zM4 14h16v5H4z", "M7 7.5h.01M7 16.5h.01M11 7.5h6M11 16.5h6"],
-  placements: ["M4 5h6v5H4zM14 5h6v5h-6zM9 15h6v5H9z", "M7 10v2.5h10V10M12 12.5V15"],
-  kubernetes: ["M12 3l7.8 3.8 1.9 8.4-5.4 6.8H7.7l-5.4-6.8 1.9-8.4z", "M12 9.500a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 9.500V3.500M14.3 13l5 2.500M9.7 13l-5 2.5"],
-  replays: ["M4.5 12a7.5 7.5 0 1 0 2.4-5.5L4.500 8.800", "M4.500 4.500v4.300h4.300", "M12 8v4.300l3 1.700"],
   warn: ["M12 4l9 16H3z", "M12 10v4.5M12 17.2v.1"],
   ok: ["M12 3.5a8.5 8.5 0 1 0 0 17 8.5 8.5 0 0 0 0-17z", "M8.2 12.3l2.6 2.6 5-5.4"],
   leave: ["M13 5H5v14h8", "M10 12h10M16.5 8.500L20 12l-3.500 3.500"],

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,6 +24,7 @@ from wharfinger.page.access.sessions import ForgeryMarks, OneTimeLinks, Sessions
 from wharfinger.page.follow.plain import as_json
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
+from wharfinger.page.views import VIEWS
 from wharfinger.page.web.api import barred, routes
 from wharfinger.page.web.inputs import topics_of
 from wharfinger.page.web.routes import PageRequest, Route, body_of
@@ -69,10 +70,11 @@ class PageServer:
         clock: Callable[[], float] = time.monotonic,
         limits: ConnectionLimits = LIMITS,
         write_within: float = WRITE_WITHIN,
+        views: Iterable[str] = VIEWS,
     ) -> None:
         """`announce` is called with each new one-time link, a whole URL; empty when there is none any more.
 
-        `write_within`: seconds that one message of a stream may take. Raises `UsageError`.
+        `write_within`: seconds that one message of a stream may take; `views`: dotted names. Raises `UsageError`.
         """
         self._write_within = write_within
         self._options = options
@@ -87,7 +89,7 @@ class PageServer:
         )
         authenticator = Authenticator(options.authentication, None, clock=clock)
         self._guard = Guard(options, self._sessions, ForgeryMarks(), authenticator, WrongTokens(clock))
-        self._shell = Shell()
+        self._shell = Shell(views)
         self._parts: PageParts | None = None
         self._routes: list[Route] = []
         self._http = HttpServer(self._serve, _set_headers, limits, _unreadable)
@@ -268,7 +270,7 @@ class PageServer:
         viewer = await self._guard.by_token(form.get("token", [""])[0], request.remote)
         if isinstance(viewer, Barred):
             return _refusal(viewer)
-        then = _place(form.get("then", ["/"])[0])
+        then = self._place(form.get("then", ["/"])[0])
         if viewer is None:
             return self._door(request, then=then, wrong=True)
         log.info("viewer_let_in by=token name=%r", viewer.name)
@@ -301,10 +303,16 @@ class PageServer:
         if request.path.startswith("/api/") or "text/html" not in request.headers.get("Accept", ""):
             return _refusal(UNKNOWN)
         cross = request.headers.get("Sec-Fetch-Site") == "cross-site" and request.method == "GET" and not then
-        page = door(then or _place(request.path_qs), wrong=wrong, again=cross)
+        page = door(then or self._place(request.path_qs), wrong=wrong, again=cross)
         return web.Response(
             text=page, status=401, content_type="text/html", headers={"Content-Security-Policy": DOOR_POLICY}
         )
+
+    def _place(self, text: str) -> str:
+        """An address of our own to go to; `/` for anything else."""
+        parts = urlsplit(text)
+        own = not parts.scheme and not parts.netloc and text.startswith("/") and not text.startswith(("//", "/\\"))
+        return text if own and text.isprintable() and "\\" not in text and self._shell.is_view(parts.path) else "/"
 
     async def _still_in(self, request: web.Request) -> bool:
         return isinstance(await self._guard.viewer(request), Viewer)
@@ -314,13 +322,6 @@ class PageServer:
             return web.Response(text="ok\n")
         ready = self._parts is not None and self._parts.following.in_step.is_set()
         return web.Response(text="ok\n" if ready else "not in step with etcd\n", status=200 if ready else 503)
-
-
-def _place(text: str) -> str:
-    """An address of our own to go to; `/` for anything else."""
-    parts = urlsplit(text)
-    own = not parts.scheme and not parts.netloc and text.startswith("/") and not text.startswith(("//", "/\\"))
-    return text if own and text.isprintable() and "\\" not in text and Shell.is_view(parts.path) else "/"
 
 
 def _body(request: web.Request, body: bytes, media_type: str, *, kept: bool = False) -> web.Response:

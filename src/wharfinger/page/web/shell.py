@@ -1,7 +1,8 @@
 """What browsers load: the one shell for every view, its modules and style, and the small page for those without a key.
 
-Files are those of this package, read once, under addresses that name their content: a browser keeps them until another
-release has others. There is no build step.
+Files are those of `page/assets` and of the views' packages. They are read once, and served under their paths in
+`wharfinger`, below a digest of all contents: a browser keeps them until another release has others. There is no build
+step.
 """
 
 from __future__ import annotations
@@ -10,23 +11,17 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Iterable, Iterator
 from importlib import resources
+from pkgutil import resolve_name
 from typing import NamedTuple
 from urllib.parse import unquote
 
+import orjson
+
+from wharfinger.page.views import VIEWS
+
 ASSETS = "/assets/"
-VIEWS = ("/", "/map", "/pending", "/pods", "/gangs", "/fleets", "/placements", "/kubernetes", "/alerts", "/replays")
-"""Addresses of the shell."""
-NAMED = {
-    "pending": (1,),
-    "pods": (2,),
-    "gangs": (2,),
-    "nodes": (1,),
-    "placements": (1,),
-    "runs": (1, 2),
-    "replays": (1,),
-}
-"""More of them: the first part, and how many names may follow it."""
 _NO_CODE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _TYPES = {
     ".js": "text/javascript",
@@ -62,25 +57,34 @@ class Asset(NamedTuple):
 class Shell:
     """The files, by address."""
 
-    def __init__(self) -> None:
-        self.files = dict(_files("", resources.files("wharfinger.page") / "assets"))
+    def __init__(self, views: Iterable[str] = VIEWS) -> None:
+        """`views`: dotted names, as in `page.views.VIEWS`."""
+        self.files = dict(_files("wharfinger.page", "assets"))
+        menu = []
+        for view in map(resolve_name, views):
+            package = view.__module__.rpartition(".")[0]
+            self.files |= _files(package)
+            menu += [(entry, _folder(package)) for entry in view.menu]
+        menu.sort(key=lambda one: one[0].order)
+        self._addresses = [re.compile(re.sub(r"\{\w+\}", "([^/]+)", path)) for entry, _ in menu for path in entry.views]
         digest = hashlib.sha256(b"".join(self.files[name].body for name in sorted(self.files))).hexdigest()[:12]
         self.prefix = f"{ASSETS}{digest}/"
         """Before the name of every file."""
-        page = self.files["index.html"].body.decode().replace("{assets}", self.prefix)
-        self.page = page.encode()
+        told = []
+        for entry, folder in menu:
+            modules = {path: f"{self.prefix}{folder}{module}" for path, module in entry.views.items()}
+            told.append(entry._asdict() | {"views": modules, "address": next(iter(modules))})
+        page = self.files["page/assets/index.html"].body.decode()
+        page = page.replace("{assets}", f"{self.prefix}page/assets/").replace("{overview}", told[0]["views"]["/"])
+        self.page = page.replace("{menu}", orjson.dumps(told).decode().replace("<", "\\u003c")).encode()
 
     def asset(self, path: str) -> Asset | None:
         """The file of an address; None where there is none."""
         return self.files.get(path.removeprefix(self.prefix)) if path.startswith(self.prefix) else None
 
-    @staticmethod
-    def is_view(path: str) -> bool:
+    def is_view(self, path: str) -> bool:
         """Whether the shell shows this address, as it was sent: names are percent-encoded."""
-        if path in VIEWS:
-            return True
-        _, kind, *names = path.split("/")
-        return len(names) in NAMED.get(kind, ()) and all(map(_is_name, names))
+        return any((found := one.fullmatch(path)) and all(map(_is_name, found.groups())) for one in self._addresses)
 
 
 def _is_name(part: str) -> bool:
@@ -92,16 +96,17 @@ def _is_name(part: str) -> bool:
     return bool(name) and name not in (".", "..") and not _NO_CODE.search(part)
 
 
-def _files(prefix: str, folder: resources.abc.Traversable) -> list[tuple[str, Asset]]:
-    found: list[tuple[str, Asset]] = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found += _files(f"{prefix}{entry.name}/", entry)
-            continue
-        suffix = f".{entry.name.rpartition('.')[2]}"
-        if suffix in _TYPES:
-            found.append((prefix + entry.name, Asset(entry.read_bytes(), _TYPES[suffix])))
-    return found
+def _folder(package: str) -> str:
+    return package.removeprefix("wharfinger.").replace(".", "/") + "/"
+
+
+def _files(package: str, folder: str = "") -> Iterator[tuple[str, Asset]]:
+    """What a package has for browsers, or a folder of it, by path in `wharfinger`."""
+    prefix = _folder(package) + (f"{folder}/" if folder else "")
+    for entry in (resources.files(package) / folder).iterdir():
+        media_type = _TYPES.get(f".{entry.name.rpartition('.')[2]}")
+        if media_type is not None:
+            yield prefix + entry.name, Asset(entry.read_bytes(), media_type)
 
 
 def door(then: str, *, wrong: bool, again: bool) -> str:

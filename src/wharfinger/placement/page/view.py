@@ -9,6 +9,7 @@ from typing import Any
 from wharfinger.errors import DoesNotApply, InvalidConfiguration, UsageError
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
+from wharfinger.page.views import MenuEntry
 from wharfinger.page.web.forms import ActionForm, confirmed, done
 from wharfinger.page.web.inputs import BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
@@ -25,10 +26,19 @@ from wharfinger.scheduling.page.view import SchedulingView
 OF_PLACEMENTS = (placement_keys.member_cluster.prefix, placement_keys.PLACEMENT_OBJECTS)
 """Prefixes of the objects that users write; what hubs keep is followed by `HubChanges`."""
 
+_ICON = "M4 5h6v5H4zM14 5h6v5h-6zM9 15h6v5H9zM7 10v2.5h10V10M12 12.5V15"
+_MODULES = {
+    "/placements": "placements.js",
+    "/placements/{reference}": "placements.js",
+    "/runs/{name}": "run.js",
+    "/runs/{namespace}/{name}": "run.js",
+}
+
 
 class PlacementView(PageView):
     """Placements, update runs and hubs."""
 
+    menu = (MenuEntry("Placements", 70, _MODULES, _ICON, needs="placements"),)
     moments: Mapping[str, int] = {"placements": 0}
 
     def __init__(self, page: PageParts) -> None:

@@ -16,6 +16,7 @@ from wharfinger.errors import NotFound, UsageError
 from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.plain import text
 from wharfinger.page.parts import PageParts, PageView
+from wharfinger.page.views import MenuEntry
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.replay.kept_form import KeptReport
 from wharfinger.replay.page.replay_figures import ReportInShort, between, in_full
@@ -120,6 +121,8 @@ def _row(file: ReportFile, found: ReportInShort | NoReport, namespace: str) -> d
 
 
 _UNKNOWN_ARCHIVE = "the page does not know where an archive is written: Prometheus scrapes --metrics-bind-address of it"
+_ICON = "M4.5 12a7.5 7.5 0 1 0 2.4-5.5L4.500 8.800M4.500 4.500v4.300h4.300M12 8v4.300l3 1.700"
+_MODULES = {"/replays": "replays.js", "/replays/{name}": "replay.js"}
 NOT_EVALUATED = (
     UnevaluatedAlert(
         "max(wharfinger_archive_seconds_since_pass) > 600",
@@ -145,6 +148,7 @@ NOT_EVALUATED = (
 class ReplayView(PageView):
     """Reports of replay."""
 
+    menu = (MenuEntry("Replays", 90, _MODULES, _ICON, key="r", needs="replays"),)
     unevaluated = NOT_EVALUATED
 
     def __init__(self, page: PageParts) -> None:

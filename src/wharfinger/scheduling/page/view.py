@@ -12,6 +12,7 @@ from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.rings import SLOT_SECONDS
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView, namespace_of
+from wharfinger.page.views import MenuEntry
 from wharfinger.page.web.inputs import LONGEST_NAME, BadInput
 from wharfinger.page.web.routes import Answer, PageRequest, Route, get
 from wharfinger.scheduling.page import helping
@@ -34,7 +35,23 @@ _ATTEMPTS = 10**9
 WHAT_IF_SLOTS = 2
 LOOK_SLOTS = 1
 
-
+_OVERVIEW = "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"
+_MAP = "".join(f"M{x} {y}h4v4h-4z" for y in (4, 10, 16) for x in (4, 10, 16))
+_PENDING = "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 8v4.5l3 2"
+_PODS = "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9"
+_GANGS = (
+    "M8 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM16 4.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5z"
+    "M12 13.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM9.5 9l1.5 4.5M14.5 9L13 13.5M10.5 7h3"
+)
+MENU = (
+    MenuEntry("Overview", 10, {"/": "overview.js", "/alerts": "alerts.js"}, _OVERVIEW, key="o"),
+    MenuEntry("Map", 20, {"/map": "map.js", "/nodes/{node}": "map.js"}, _MAP, key="m"),
+    MenuEntry(
+        "Pending", 30, {"/pending": "pending.js", "/pending/{slug}": "pending.js"}, _PENDING, key="p", counts="pending"
+    ),
+    MenuEntry("Pods", 40, {"/pods": "pods.js", "/pods/{namespace}/{name}": "pod.js"}, _PODS, key="d"),
+    MenuEntry("Gangs", 50, {"/gangs": "gangs.js", "/gangs/{namespace}/{name}": "gang.js"}, _GANGS, key="g"),
+)
 NOT_EVALUATED = (
     UnevaluatedAlert(
         "restarts of workers, as your supervisor counts them",
@@ -54,6 +71,7 @@ NOT_EVALUATED = (
 class SchedulingView(PageView):
     """Pods, nodes, gangs and workers."""
 
+    menu = MENU
     deltas = frozenset({"nodes"})
     moments: Mapping[str, int] = {"pods": 0, "gangs": 0, "pod": 2, "gang": 2, "node": 1}
     unevaluated = NOT_EVALUATED

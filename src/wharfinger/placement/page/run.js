@@ -1,11 +1,11 @@
 // One staged update run: what it waits for now, its stages with their clusters, and what happened.
 
-import { h, icon, replace } from "../dom.js";
-import { act } from "../acting.js";
-import { get, paced, passing, session } from "../live.js";
-import { age, ago, count, day, plural } from "../format.js";
-import { stacked } from "../charts.js";
-import { crumbs, link } from "../app.js";
+import { h, icon, replace } from "../../page/assets/dom.js";
+import { act } from "../../page/assets/acting.js";
+import { get, paced, passing, session } from "../../page/assets/live.js";
+import { age, ago, count, day, plural } from "../../page/assets/format.js";
+import { stacked } from "../../page/assets/charts.js";
+import { crumbs, link } from "../../page/assets/app.js";
 
 export const PHASES = { running: "t-accent", waiting: "t-wait", paused: "t-bad", stopping: "t-wait", stopped: "t-gone", "rolling back": "t-bad", queued: "t-queued", planning: "t-queued", planned: "t-queued", succeeded: "t-good", failed: "t-bad", aborted: "t-bad", superseded: "t-gone", gone: "t-gone" };
 const STAGES = { ended: "t-good", started: "t-accent", "not started": "t-queued", "rolling back": "t-bad", "rolled back": "t-gone" };

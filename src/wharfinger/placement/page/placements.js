@@ -1,10 +1,10 @@
 // Placements: clusters by placements, with the state of each; update runs with what they wait for. One placement opens
 // its verdicts, the plan of its rollout, and what happened.
 
-import { h, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { ago, count, plural } from "../format.js";
-import { crumbs, link } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { ago, count, plural } from "../../page/assets/format.js";
+import { crumbs, link } from "../../page/assets/app.js";
 import { PHASES, runLink } from "./run.js";
 
 const STANDS = { available: ["t-good", "✓"], failed: ["t-bad", "✕"], applying: ["t-wait", "…"], leaving: ["t-gone", "–"], chosen: ["t-queued", "·"] };

@@ -1,9 +1,9 @@
 // What both views of replay share: verdicts with their colours and words, and lines over time.
 
-import { h, s, replace } from "../dom.js";
-import { count } from "../format.js";
-import { link } from "../app.js";
-import { stacked } from "../charts.js";
+import { h, s, replace } from "../../page/assets/dom.js";
+import { count } from "../../page/assets/format.js";
+import { link } from "../../page/assets/app.js";
+import { stacked } from "../../page/assets/charts.js";
 
 const TONES = { same: "t-good", figures: "t-figures", elsewhere: "t-accent", refused: "t-bad", evicted: "t-evicted", placed: "t-held", otherwise: "t-wait", unreplayable: "t-gone" };
 const WORDS = {

@@ -1,11 +1,11 @@
 // The decision explorer: every plugin's verdict and score on every node, of a recorded decision that is made again.
 
-import { h, readable, replace } from "../dom.js";
-import { get, passing } from "../live.js";
-import { elapsed } from "../elapsed.js";
-import { count, plural } from "../format.js";
-import { VirtualTable } from "../table.js";
-import { go, nodeLink, podLink, setParams } from "../app.js";
+import { h, readable, replace } from "../../page/assets/dom.js";
+import { get, passing } from "../../page/assets/live.js";
+import { elapsed } from "../../page/assets/elapsed.js";
+import { count, plural } from "../../page/assets/format.js";
+import { VirtualTable } from "../../page/assets/table.js";
+import { go, nodeLink, podLink, setParams } from "../../page/assets/app.js";
 
 const SIGNS = { 0: ["t-good", "✓", "passes"], "-1": ["t-gone", "–", "had nothing to look at"], "-2": ["t-gone", "·", "was not asked"] };
 

@@ -1,10 +1,10 @@
 // The Kubernetes API's side: how old the copies are, and the binds that it does not show yet.
 
-import { h, replace } from "../dom.js";
-import { get, paced } from "../live.js";
-import { age, count, plural, seconds } from "../format.js";
-import { VirtualTable } from "../table.js";
-import { crumbs, go, nodeLink, podLink } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced } from "../../page/assets/live.js";
+import { age, count, plural, seconds } from "../../page/assets/format.js";
+import { VirtualTable } from "../../page/assets/table.js";
+import { crumbs, go, nodeLink, podLink } from "../../page/assets/app.js";
 
 const OLD = 60, BEHIND = 10;
 

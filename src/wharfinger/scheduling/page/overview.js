@@ -1,10 +1,10 @@
 // The overview: what needs attention, pods by state, what happens a second, what waits, who works, how full it is.
 
-import { h, icon, replace } from "../dom.js";
-import { get, paced } from "../live.js";
-import { age, amount, clock, count, percent, plural, rate, seconds } from "../format.js";
-import { meter, spark, stacked, TimeChart } from "../charts.js";
-import { crumbs, link, nodeLink, podLink } from "../app.js";
+import { h, icon, replace } from "../../page/assets/dom.js";
+import { get, paced } from "../../page/assets/live.js";
+import { age, amount, clock, count, percent, plural, rate, seconds } from "../../page/assets/format.js";
+import { meter, spark, stacked, TimeChart } from "../../page/assets/charts.js";
+import { crumbs, link, nodeLink, podLink } from "../../page/assets/app.js";
 
 export const STATES = [
   ["bound", "bound", "t-good"], ["queued", "not tried yet", "t-queued"], ["waiting", "refused, waiting", "t-wait"],

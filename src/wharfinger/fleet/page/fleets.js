@@ -1,12 +1,12 @@
 // Fleets: slots and their instances, what the actor does, what happened with who and why, and what would happen next.
 
-import { h, replace } from "../dom.js";
-import { act } from "../acting.js";
-import { get, paced, session } from "../live.js";
-import { ago, clock, count, plural, rate, seconds } from "../format.js";
-import { stacked } from "../charts.js";
-import { crumbs } from "../app.js";
-import { workerTone } from "./overview.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { act } from "../../page/assets/acting.js";
+import { get, paced, session } from "../../page/assets/live.js";
+import { ago, clock, count, plural, rate, seconds } from "../../page/assets/format.js";
+import { stacked } from "../../page/assets/charts.js";
+import { crumbs } from "../../page/assets/app.js";
+import { workerTone } from "../../scheduling/page/overview.js";
 
 const PHASES = { ready: "t-good", starting: "t-wait", granted: "t-queued", draining: "t-held", withdrawn: "t-gone", ended: "t-gone", crashed: "t-bad", revoked: "t-gone", unknown: "t-bad" };
 const ROLLOUTS = { Completed: "t-good", Running: "t-accent", Paused: "t-wait", CanaryWaiting: "t-wait", Failed: "t-bad", RolledBack: "t-bad" };

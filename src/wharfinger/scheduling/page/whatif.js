@@ -1,10 +1,10 @@
 // What if: the pod, nodes or weights are changed in thought, and it is decided twice. Nothing is changed.
 
-import { h, icon, replace } from "../dom.js";
-import { get, passing, post } from "../live.js";
-import { elapsed } from "../elapsed.js";
-import { amount, count, plural, requests } from "../format.js";
-import { nodeLink, setParams } from "../app.js";
+import { h, icon, replace } from "../../page/assets/dom.js";
+import { get, passing, post } from "../../page/assets/live.js";
+import { elapsed } from "../../page/assets/elapsed.js";
+import { amount, count, plural, requests } from "../../page/assets/format.js";
+import { nodeLink, setParams } from "../../page/assets/app.js";
 import { refusalBars } from "./pending.js";
 
 export function whatIf({ base, pod }) {

@@ -1,6 +1,6 @@
 // Thousands of nodes on one canvas: cells in groups, found again by place, moved along by keys.
 
-import { readable } from "./dom.js";
+import { readable } from "../../page/assets/dom.js";
 
 const GAP = 1, TITLE = 20, BETWEEN = 14, LEAST = 6, MOST = 30;
 const NAMED = 60; // so many cells at most have their names in them

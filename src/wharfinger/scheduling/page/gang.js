@@ -1,12 +1,12 @@
 // One gang: its members, the domains that they are in, and what is missing.
 
-import { h, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { elapsed } from "../elapsed.js";
-import { amount, count, plural } from "../format.js";
-import { VirtualTable } from "../table.js";
-import { stacked } from "../charts.js";
-import { crumbs, go, link, nodeLink, podLink } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { elapsed } from "../../page/assets/elapsed.js";
+import { amount, count, plural } from "../../page/assets/format.js";
+import { VirtualTable } from "../../page/assets/table.js";
+import { stacked } from "../../page/assets/charts.js";
+import { crumbs, go, link, nodeLink, podLink } from "../../page/assets/app.js";
 import { podColumns } from "./pods.js";
 
 export function open({ node, names }) {

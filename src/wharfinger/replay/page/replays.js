@@ -1,9 +1,9 @@
 // Reports of replay: what the past would have looked like under a change, the newest first.
 
-import { h, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { ago, count, day, plural } from "../format.js";
-import { crumbs } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { ago, count, day, plural } from "../../page/assets/format.js";
+import { crumbs } from "../../page/assets/app.js";
 import { changeOf, replayLink, share, toneOf, verdictBar } from "./replay_parts.js";
 
 export function open({ node, namespace }) {

@@ -1,10 +1,10 @@
 // Two attempts beside each other: what was recorded otherwise, and which nodes were judged otherwise.
 
-import { h, replace } from "../dom.js";
-import { get, passing } from "../live.js";
-import { elapsed } from "../elapsed.js";
-import { count, day, plural } from "../format.js";
-import { nodeLink, setParams } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, passing } from "../../page/assets/live.js";
+import { elapsed } from "../../page/assets/elapsed.js";
+import { count, day, plural } from "../../page/assets/format.js";
+import { nodeLink, setParams } from "../../page/assets/app.js";
 import { outcomeTone } from "./pod.js";
 
 const KINDS = { opened: ["t-good", "fits now"], closed: ["t-bad", "no longer fits"], otherReasons: ["t-wait", "other reasons"], otherTotal: ["t-accent", "other total"] };

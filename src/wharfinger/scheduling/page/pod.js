@@ -1,9 +1,9 @@
 // One pod: how it stands, its attempts on a timeline, decisions node by node, two attempts beside each other, what if.
 
-import { h, icon, replace, s } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { age, amount, clock, count, day, plural, requests, seconds } from "../format.js";
-import { crumbs, gangLink, link, nodeLink, podLink } from "../app.js";
+import { h, icon, replace, s } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { age, amount, clock, count, day, plural, requests, seconds } from "../../page/assets/format.js";
+import { crumbs, gangLink, link, nodeLink, podLink } from "../../page/assets/app.js";
 import { explorer } from "./explorer.js";
 import { difference } from "./difference.js";
 import { whatIf } from "./whatif.js";
@@ -84,8 +84,8 @@ export function open({ node, names, params }) {
       podSoon();
       timer = setTimeout(() => { attemptsSoon(); leftSoon(); if (name === "resync") open_?.resync?.(); }, 400);
     },
-    stays(module, to, next) {
-      if (module !== "pod" || to.namespace !== names.namespace || to.name !== names.name) return false;
+    stays(to, next) {
+      if (to.namespace !== names.namespace || to.name !== names.name) return false;
       tab = next.get("tab") ?? "";
       attempt = Number(next.get("attempt")) || 0;
       drawTabs();

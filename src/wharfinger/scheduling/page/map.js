@@ -1,11 +1,11 @@
 // The cluster map: every node a cell, grouped by a label, coloured by what is chosen; a node opens beside it.
 
-import { h, icon, readable, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { ago, amount, clock, count, percent, plural } from "../format.js";
-import { meter } from "../charts.js";
-import { NodeCanvas } from "../nodemap.js";
-import { crumbs, follow, go, link, podLink, setParams } from "../app.js";
+import { h, icon, readable, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { ago, amount, clock, count, percent, plural } from "../../page/assets/format.js";
+import { meter } from "../../page/assets/charts.js";
+import { NodeCanvas } from "./nodemap.js";
+import { crumbs, follow, go, link, podLink, setParams } from "../../page/assets/app.js";
 
 const SHAPE = { cpu: "4", memory: "16Gi" };
 const COLOURS = [["use", "Use"], ["fits", "Fragmentation for a pod"], ["taints", "Taints"], ["state", "State"]];
@@ -280,8 +280,8 @@ export function open({ node, names, params, namespace }) {
       if (wanted.by === "fits") canvas.colour = colourOf();
       canvas.paint();
     },
-    stays(module, to, next) {
-      if (module !== "map" || (next.get("namespace") ?? "") !== namespace) return false;
+    stays(to, next) {
+      if ((next.get("namespace") ?? "") !== namespace) return false;
       shown(to.node ?? "");
       view.topics = topics();
       return true;

@@ -1,10 +1,10 @@
 // A list of pods, by namespace, state, labels and name.
 
-import { h, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { age, count, plural, requests } from "../format.js";
-import { VirtualTable } from "../table.js";
-import { crumbs, go, nodeLink, podLink, setParams } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { age, count, plural, requests } from "../../page/assets/format.js";
+import { VirtualTable } from "../../page/assets/table.js";
+import { crumbs, go, nodeLink, podLink, setParams } from "../../page/assets/app.js";
 import { STATES } from "./overview.js";
 
 export const tone = (state) => STATES.find((one) => one[0] === state)?.[2] ?? "t-gone";

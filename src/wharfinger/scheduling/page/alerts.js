@@ -1,9 +1,9 @@
 // Every alert of the operations guide, quiet ones too, and what they are evaluated on.
 
-import { h, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { count } from "../format.js";
-import { crumbs, link } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { count } from "../../page/assets/format.js";
+import { crumbs, link } from "../../page/assets/app.js";
 
 const TONES = { firing: "t-bad", quiet: "t-good", unknown: "t-wait", unused: "t-gone", notEvaluated: "t-gone" };
 const WORDS = { notEvaluated: "not evaluated", unused: "not in use" };

@@ -1,12 +1,12 @@
 // What waits: the reasons with their trend; a reason opens its pods and what would help.
 
-import { h, replace } from "../dom.js";
-import { get, paced, passing } from "../live.js";
-import { elapsed } from "../elapsed.js";
-import { age, amount, count, plural, requests } from "../format.js";
-import { TimeChart } from "../charts.js";
-import { VirtualTable } from "../table.js";
-import { crumbs, gangLink, go, link, nodeLink, podLink } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced, passing } from "../../page/assets/live.js";
+import { elapsed } from "../../page/assets/elapsed.js";
+import { age, amount, count, plural, requests } from "../../page/assets/format.js";
+import { TimeChart } from "../../page/assets/charts.js";
+import { VirtualTable } from "../../page/assets/table.js";
+import { crumbs, gangLink, go, link, nodeLink, podLink } from "../../page/assets/app.js";
 import { reasonRow } from "./overview.js";
 
 export function open({ node, names, namespace }) {
@@ -121,8 +121,8 @@ export function open({ node, names, namespace }) {
       if (name === "pending") show(now);
       else if (name === "resync") { ask(); if (slug) soon(); }
     },
-    stays(module, to, params) {
-      if (module !== "pending" || (params.get("namespace") ?? "") !== namespace) return false;
+    stays(to, params) {
+      if ((params.get("namespace") ?? "") !== namespace) return false;
       if (to.slug) select(to.slug);
       return Boolean(to.slug);
     },

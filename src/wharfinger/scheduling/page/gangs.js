@@ -1,11 +1,11 @@
 // Every gang, those that wait first.
 
-import { h, replace } from "../dom.js";
-import { get, paced } from "../live.js";
-import { count, plural } from "../format.js";
-import { VirtualTable } from "../table.js";
-import { crumbs, gangLink, go } from "../app.js";
-import { meter } from "../charts.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get, paced } from "../../page/assets/live.js";
+import { count, plural } from "../../page/assets/format.js";
+import { VirtualTable } from "../../page/assets/table.js";
+import { crumbs, gangLink, go } from "../../page/assets/app.js";
+import { meter } from "../../page/assets/charts.js";
 
 export function open({ node, namespace }) {
   crumbs("Gangs");

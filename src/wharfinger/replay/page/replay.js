@@ -1,10 +1,10 @@
 // One report of replay, alone or beside another one: what is the same, what is not, and why.
 
-import { h, replace } from "../dom.js";
-import { get } from "../live.js";
-import { elapsed } from "../elapsed.js";
-import { age, count, day, plural } from "../format.js";
-import { crumbs, go, link, nodeLink, podLink } from "../app.js";
+import { h, replace } from "../../page/assets/dom.js";
+import { get } from "../../page/assets/live.js";
+import { elapsed } from "../../page/assets/elapsed.js";
+import { age, count, day, plural } from "../../page/assets/format.js";
+import { crumbs, go, link, nodeLink, podLink } from "../../page/assets/app.js";
 import { ShareChart, changeOf, replayLink, share, toneOf, verdicts, words } from "./replay_parts.js";
 
 const FEW = 20;

@@ -1,0 +1,1 @@
+"""A wing with one view, which only tests register."""
