@@ -46,7 +46,7 @@ def test_entries_of_the_menu_do_not_collide() -> None:
 
 def test_every_address_has_a_module_that_is_served() -> None:
     shell = Shell()
-    modules = [module for entry in menu_of(shell) for module in entry["views"].values()]
+    modules = [shell.prefix + module for entry in menu_of(shell) for module in entry["views"].values()]
 
     assert modules
     assert all(shell.asset(module) for module in modules)
@@ -77,8 +77,8 @@ async def test_view_of_another_wing_is_served_by_its_name_alone(token_file: Path
     ):
         async with session.get("/quotas/team-a") as answer:
             assert answer.status == 200
-            [module] = set(re.findall(r'"(/assets/[^"]+/quotas\.js)"', await answer.text()))
-        async with session.get(module) as answer:
+            assert '"tests/page/other_wing/quotas.js"' in await answer.text()
+        async with session.get(f"{Shell((*VIEWS, OTHER_WING)).prefix}tests/page/other_wing/quotas.js") as answer:
             assert (answer.status, answer.content_type) == (200, "text/javascript")
         async with session.get("/api/v1/quotas") as answer:
             assert await answer.json() == {"quotas": []}
@@ -90,7 +90,7 @@ async def test_view_of_another_wing_is_served_by_its_name_alone(token_file: Path
 @pytest.mark.long
 @pytest.mark.timeout(120)
 async def test_view_of_another_wing_appears_in_the_browser() -> None:
-    """Its entry comes and goes with what there is to show; its address opens its module."""
+    """Its entry comes with what there is to show, its address opens its module, its topic is followed."""
     async with (
         served(MemoryCluster(), views=(*VIEWS, OTHER_WING)) as page,
         browser.launched() as chromium,
@@ -106,10 +106,12 @@ async def test_view_of_another_wing_appears_in_the_browser() -> None:
         await tab.click("nav >> text=Quotas")
 
         await tab.wait_for_selector("h1 >> text=Quotas: team-a")
+        page.parts.view(QuotasView).quotas = ["team-a", "team-c"]
+        await tab.wait_for_selector("h1 >> text=Quotas: team-a, team-c")
         assert await tab.get_attribute("[aria-current]", "href") == "/quotas"
         await tab.goto(f"{page.server.url}/quotas/team-b")
         await tab.wait_for_selector("h1 >> text=team-b")
         await tab.keyboard.press("g")
         await tab.keyboard.press("q")
-        await tab.wait_for_selector("h1 >> text=Quotas: team-a")
+        await tab.wait_for_selector("h1 >> text=Quotas: team-a, team-c")
         assert wrong == []

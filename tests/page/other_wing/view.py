@@ -27,6 +27,7 @@ class QuotasView(PageView):
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)
         self.quotas: list[str] = []
+        self.topics = {"quotas": lambda _: {"quotas": self.quotas}}
 
     def routes(self) -> Iterable[Route]:
         """All quotas."""

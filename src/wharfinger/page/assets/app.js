@@ -1,7 +1,7 @@
 // The frame around every view: addresses, navigation, namespace, theme, and whether what is shown is current.
 
 import { drawing, h, icon, readable, replace } from "./dom.js";
-import { get, post, session, Stream, viewBegins } from "./live.js";
+import { address, get, post, session, Stream, viewBegins } from "./live.js";
 import { age, count } from "./format.js";
 
 // The entries of the menu, and their views: as the wings register them (`MenuEntry` of page/views.py).
@@ -64,30 +64,23 @@ function drawNav(active) {
 }
 
 // An address with the namespace that is chosen; what is named in `params` joins it.
-export function link(path, params = {}) {
-  const query = new URLSearchParams();
-  if (state.namespace) query.set("namespace", state.namespace);
-  for (const [name, value] of Object.entries(params)) if (value !== "" && value !== null && value !== undefined) query.set(name, value);
-  return query.size ? `${path}?${query}` : path;
-}
-
+export const link = (path, params = {}) => address(path, { namespace: state.namespace, ...params });
 export const podLink = (namespace, name, params = {}) => link(`/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, params);
 export const nodeLink = (name) => link(`/nodes/${encodeURIComponent(name)}`);
 export const gangLink = (namespace, name) => link(`/gangs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`);
 
-export function go(address, { replaced = false } = {}) {
-  if (address === location.pathname + location.search) return;
-  history[replaced ? "replaceState" : "pushState"](null, "", address);
+export function go(to, { replaced = false } = {}) {
+  if (to === location.pathname + location.search) return;
+  history[replaced ? "replaceState" : "pushState"](null, "", to);
   open();
 }
 
+// The address with other parameters.
+const changed = (changes) => address(location.pathname, changes, new URLSearchParams(location.search));
+
 // Change parameters of the address without leaving the view.
 export function setParams(changes) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === "" || value === null || value === undefined) query.delete(name); else query.set(name, value);
-  }
-  history.replaceState(null, "", query.size ? `${location.pathname}?${query}` : location.pathname);
+  history.replaceState(null, "", changed(changes));
 }
 
 export function crumbs(...parts) {
@@ -108,7 +101,7 @@ async function open() {
   drawNav(view.entry);
   let module = NOWHERE;
   try {
-    if (view.module) module = await import(view.module);
+    if (view.module) module = await import(`../../${view.module}`);
   } catch {
     if (turn !== state.turn) return;
     showTrouble([`${view.module.split("/").at(-1)}: this page's process does not answer`]);
@@ -160,10 +153,10 @@ function heard(name, now, topic) {
   if (name === "connection") { state.up = now; state.starting = false; showStatus(); return; }
   if (name === "starting") { state.starting = true; showStatus(); return; }
   if (name === "status") {
-    const changed = MENU.some(({ needs }) => needs && state.status?.[needs] !== now[needs]);
+    const redrawn = MENU.some(({ needs }) => needs && state.status?.[needs] !== now[needs]);
     const came = state.status && ((now.etcd.answers && !state.status.etcd.answers) || (now.inStep && !state.status.inStep) || (now.temporal.answers && state.status.temporal.answers === false));
     state.status = now;
-    if (changed) drawNav(state.nav);
+    if (redrawn) drawNav(state.nav);
     showStatus();
     showTally(now[MENU.find((entry) => entry.counts)?.counts]);
     if (came) state.view?.heard?.("resync", null, ""); // what could not be read meanwhile
@@ -253,11 +246,7 @@ function showNamespace() {
   place.namespace.value = state.namespace;
 }
 
-function setNamespace(namespace) {
-  const query = new URLSearchParams(location.search);
-  if (namespace) query.set("namespace", namespace); else query.delete("namespace");
-  go(query.size ? `${location.pathname}?${query}` : location.pathname);
-}
+const setNamespace = (namespace) => go(changed({ namespace }));
 
 function themeNow() {
   try { return localStorage.getItem("theme") ?? "auto"; } catch { return "auto"; }
@@ -302,10 +291,10 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   const anchor = event.target.closest?.("a[href]");
   if (!anchor || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || anchor.target) return;
-  const address = new URL(anchor.href, location.href);
-  if (address.origin !== location.origin || address.pathname.startsWith("/api/") || anchor.getAttribute("href").startsWith("#")) return;
+  const to = new URL(anchor.href, location.href);
+  if (to.origin !== location.origin || to.pathname.startsWith("/api/") || anchor.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
-  go(address.pathname + address.search);
+  go(to.pathname + to.search);
 });
 
 addEventListener("popstate", open);

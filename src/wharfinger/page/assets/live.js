@@ -22,11 +22,16 @@ export async function session() {
   }
 }
 
+// An address with these parameters; what is empty is left out.
+export function address(path, params, query = new URLSearchParams()) {
+  for (const [name, value] of Object.entries(params)) {
+    if (value === "" || value === null || value === undefined) query.delete(name); else query.set(name, value);
+  }
+  return query.size ? `${path}?${query}` : path;
+}
+
 export async function get(path, params = {}, signal = undefined) {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) if (value !== "" && value !== null && value !== undefined) query.set(name, value);
-  const asked = query.size ? `${path}?${query}` : path;
-  return read(await sent(asked, { headers: { Accept: "application/json" }, signal }));
+  return read(await sent(address(path, params), { headers: { Accept: "application/json" }, signal }));
 }
 
 export async function post(path, body, signal = undefined) {
@@ -145,7 +150,7 @@ export class Stream {
         setTimeout(() => { if (this.source === source) this.again(); }, 200);
       }
     };
-    for (const name of ["status", "overview", "trends", "pending", "nodes", "pod", "pods", "node", "gang", "gangs", "fleets", "placements", "kubernetes"]) {
+    for (const name of new Set(this.topics.split(",").map((topic) => topic.split(/[:?]/, 1)[0]))) {
       source.addEventListener(name, (event) => {
         const said = JSON.parse(event.data);
         this.listen(name, said.now, said.topic);

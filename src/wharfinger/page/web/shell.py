@@ -13,8 +13,9 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 from importlib import resources
+from operator import itemgetter
 from pkgutil import resolve_name
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import orjson
@@ -60,23 +61,20 @@ class Shell:
     def __init__(self, views: Iterable[str] = VIEWS) -> None:
         """`views`: dotted names, as in `page.views.VIEWS`."""
         self.files = dict(_files("wharfinger.page", "assets"))
-        menu = []
+        menu: list[dict[str, Any]] = []
         for view in map(resolve_name, views):
             package = view.__module__.rpartition(".")[0]
             self.files |= _files(package)
-            menu += [(entry, _folder(package)) for entry in view.menu]
-        menu.sort(key=lambda one: one[0].order)
-        self._addresses = [re.compile(re.sub(r"\{\w+\}", "([^/]+)", path)) for entry, _ in menu for path in entry.views]
+            for entry in view.menu:
+                modules = {path: f"{_folder(package)}{module}" for path, module in entry.views.items()}
+                menu.append(entry._asdict() | {"views": modules, "address": next(iter(modules))})
+        menu.sort(key=itemgetter("order"))
+        self._addresses = [re.compile(re.sub(r"\{\w+\}", "([^/]+)", path)) for entry in menu for path in entry["views"]]
         digest = hashlib.sha256(b"".join(self.files[name].body for name in sorted(self.files))).hexdigest()[:12]
         self.prefix = f"{ASSETS}{digest}/"
         """Before the name of every file."""
-        told = []
-        for entry, folder in menu:
-            modules = {path: f"{self.prefix}{folder}{module}" for path, module in entry.views.items()}
-            told.append(entry._asdict() | {"views": modules, "address": next(iter(modules))})
-        page = self.files["page/assets/index.html"].body.decode()
-        page = page.replace("{assets}", f"{self.prefix}page/assets/").replace("{overview}", told[0]["views"]["/"])
-        self.page = page.replace("{menu}", orjson.dumps(told).decode().replace("<", "\\u003c")).encode()
+        page = self.files["page/assets/index.html"].body.decode().replace("{assets}", self.prefix)
+        self.page = page.replace("{menu}", orjson.dumps(menu).decode().replace("<", "\\u003c")).encode()
 
     def asset(self, path: str) -> Asset | None:
         """The file of an address; None where there is none."""
