@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.replay.cli.test_replayed_text import TOLD
+from tests.replay.cli.test_replay_output import TOLD
 from tests.replay.replay_stage import Stage
 from tests.replay.test_rerun import PACKED, Span
 from tests.scheduling.world import CLUSTER

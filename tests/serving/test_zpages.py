@@ -88,3 +88,12 @@ async def test_other_forms_are_not_acceptable(accept: str) -> None:
 async def test_pages_without_content_do_not_exist(path: str) -> None:
     async with serving(OPTIONS) as server:
         assert (await get(server, path))[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/flagz", "/statusz"])
+@pytest.mark.parametrize("accept", ["", "text/plain", "*/*", "text/*", "application/json;q=0.1, */*", "text/html, */*"])
+async def test_text_is_served_by_default_by_name_and_by_wildcard(path: str, accept: str) -> None:
+    async with serving(OPTIONS, content(**PAGES)) as server:
+        code, text = await get(server, path, headers={"Accept": accept} if accept else {})
+
+    assert (code, text.split("\n")[1]) == (200, f"kube-scheduler {path[1:]}")
