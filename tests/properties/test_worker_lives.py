@@ -42,7 +42,7 @@ ENOUGH = 400
 """Lives within which each of them is seen; most of them in the first few."""
 
 
-NOTICED = (1, 3, 7, 64, 122, 157)
+NOTICED = (0, 1, 3, 4, 7, 61, 64, 122, 157, 250)
 """Lives that noticed one of them last time; they are played first."""
 
 
@@ -53,18 +53,26 @@ NOTICED = (1, 3, 7, 64, 122, 157)
         (broken.SkipsThePod, "risen"),
         (broken.LosesEvents, "in no queue"),
         (broken.DropsWakes, "could be bound"),
-        (broken.DropsStarts, "could be bound"),
-        (broken.StartsTwice, "twice"),
+        (broken.BelievesLostAnswers, "has no run"),
+        (broken.RenamesRetries, "twice"),
+        (broken.ForgetsFailedStarts, "forgotten the start"),
         (broken.DropsKicks, "is idle"),
         (broken.ForgetsEnds, "none is in flight"),
         (broken.CountsNoGroups, "groups in flight"),
+        (broken.HalvesGroups, "not full"),
+        (broken.StartsOneGroup, "for a full group"),
+        (broken.WaitsForTheSlow, "are overdue"),
+        (broken.StartsWhatComes, "others are in time"),
         (broken.ForgetsFailures, "run that failed"),
         (broken.IgnoresOverdueRuns, "has not heard"),
         (broken.ReturnsNoOverdue, "could be bound"),
         (broken.HearsNoExtender, "could be bound"),
         (broken.TearsGangs, "gang torn"),
         (broken.EvictsNone, "could be bound"),
-        (broken.StartsNoGang, "is idle"),
+        (broken.HoldsGangs, "a gang is ready"),
+        (broken.LetsGangsOvertake, "started pods before"),
+        (broken.StartsAllGangs, "gangs in flight"),
+        (broken.StartsAllAlone, "pods alone in flight"),
         (broken.HoldsTheAlone, "ready alone"),
         (broken.TurnsTheOrder, "started pods before"),
         (broken.SaysBound, "untrue"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, cast
+
+from temporalio.service import RPCError, RPCStatusCode
 
 from tests.scheduling.lives.link import Link
 from tests.scheduling.lives.worker import Parts
@@ -19,7 +21,14 @@ from wharfinger.scheduling.contracts.extenders import ExtendersAnswered, Extende
 from wharfinger.scheduling.contracts.scheduling import Bound
 from wharfinger.scheduling.loops.run_ends import OverdueRuns, RunEnds
 from wharfinger.scheduling.loops.signals import Attempts
-from wharfinger.scheduling.state.queue.active_queue import ONE_BY_ONE, Active, Lane, Window, by_priority
+from wharfinger.scheduling.state.queue.active_queue import (
+    ONE_BY_ONE,
+    Active,
+    InFlight,
+    Lane,
+    Window,
+    by_priority,
+)
 from wharfinger.scheduling.state.queue.entry import Entry
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
@@ -104,19 +113,45 @@ class DropsWakes(Parts):
         return cast("Attempts", _NeverWakes(attempts))
 
 
-class _NeverStarts(Through):
-    async def start(self, pod: Pod, **_: Any) -> None:
-        """Say that it is started."""
+class _BelievesAll(Through):
+    async def start(self, pod: Pod, **options: Any) -> None:
+        with suppress(RPCError):
+            await self._whole.start(pod, **options)
 
-    async def start_cohort(self, name: str, pods: Sequence[Any], **_: Any) -> None:
-        """Say so, too."""
+    async def start_cohort(self, name: str, pods: Sequence[Any], **options: Any) -> None:
+        with suppress(RPCError):
+            await self._whole.start_cohort(name, pods, **options)
 
 
-class DropsStarts(Parts):
-    """Starts are said to be accepted, and are not."""
+class BelievesLostAnswers(Parts):
+    """A start without an answer counts as accepted."""
 
     def attempts(self, attempts: Attempts) -> Attempts:
-        return cast("Attempts", _NeverStarts(attempts))
+        return cast("Attempts", _BelievesAll(attempts))
+
+
+class _AsksAnew(Through):
+    async def start_cohort(self, name: str, pods: Sequence[Any], **options: Any) -> None:
+        try:
+            await self._whole.start_cohort(name, pods, **options)
+        except RPCError as error:
+            if error.status is RPCStatusCode.INVALID_ARGUMENT:
+                raise
+            await self._whole.start_cohort(f"{name}-again", pods, **options)
+
+
+class RenamesRetries(Parts):
+    """A group whose start got no answer is started under another name, though it may run."""
+
+    def attempts(self, attempts: Attempts) -> Attempts:
+        return cast("Attempts", _AsksAnew(attempts))
+
+
+class ForgetsFailedStarts(Parts):
+    """A group that Temporal never accepted stays in flight."""
+
+    def assembled(self, loops: Loops) -> None:
+        loops.scheduling.queue.start_failed = lambda *_, **__: None  # type: ignore[method-assign]
 
 
 class _StartsTwice(Through):
@@ -159,7 +194,7 @@ class ForgetsEnds(Parts):
     """A group counts for ever."""
 
     def assembled(self, loops: Loops) -> None:
-        _look_through(loops, _NeverEnds(200, 4, task_timeout=3.0))
+        _look_through(loops, _NeverEnds)
 
 
 class _CountsNone(Window):
@@ -171,11 +206,66 @@ class CountsNoGroups(Parts):
     """No group is counted, so any number is in flight."""
 
     def assembled(self, loops: Loops) -> None:
-        _look_through(loops, _CountsNone(200, 4, task_timeout=3.0))
+        _look_through(loops, _CountsNone)
 
 
-def _look_through(loops: Loops, window: Window) -> None:
-    loops.scheduling.queue.window = loops.scheduling.queue.in_flight._window = window
+class _HalfFull(Window):
+    @property
+    def size(self) -> int:
+        return max(1, super().size // 2)
+
+
+class HalvesGroups(Parts):
+    """A group takes half of what it might."""
+
+    def assembled(self, loops: Loops) -> None:
+        _look_through(loops, _HalfFull)
+
+
+class _OneByOne(Window):
+    def may_start(self, ready: int, now: float) -> bool:
+        return ready > 0 and (not len(self) or len(self.overdue(now)) == len(self) < self._most_groups)
+
+
+class StartsOneGroup(Parts):
+    """In a flood, a full group waits for the one before."""
+
+    def assembled(self, loops: Loops) -> None:
+        _look_through(loops, _OneByOne)
+
+
+class _Patient(Window):
+    def may_start(self, ready: int, now: float) -> bool:
+        return super().may_start(ready, now) and (not len(self) or ready >= self._most_pods)
+
+    def overdue_at(self) -> None:
+        """Never."""
+
+
+class WaitsForTheSlow(Parts):
+    """A group that is overdue holds the next one."""
+
+    def assembled(self, loops: Loops) -> None:
+        _look_through(loops, _Patient)
+
+
+class _Hasty(Window):
+    def may_start(self, ready: int, now: float) -> bool:
+        return ready > 0 and len(self) < self._most_groups
+
+
+class StartsWhatComes(Parts):
+    """Pods that arrive while a group counts do not wait for it."""
+
+    def assembled(self, loops: Loops) -> None:
+        _look_through(loops, _Hasty)
+
+
+def _look_through(loops: Loops, kind: type[Window]) -> None:
+    queue = loops.scheduling.queue
+    whole = queue.window
+    window = kind(whole._most_pods, whole._most_groups, task_timeout=whole._task_timeout)
+    queue.window = queue.in_flight._window = window
 
 
 class _Deaf(RunEnds):
@@ -237,11 +327,50 @@ class EvictsNone(Parts):
         return Evicted() if name == "evict" else await super().activity(name, run, request)
 
 
-class StartsNoGang(Parts):
-    """Gangs are left in the queue."""
+class HoldsGangs(Parts):
+    """Gangs wait for groups."""
 
     def assembled(self, loops: Loops) -> None:
-        loops.scheduling.queue.pop_gang = list  # type: ignore[method-assign]
+        queue = loops.scheduling.queue
+        pop_gang = queue.pop_gang
+        queue.pop_gang = lambda: [] if len(queue.window) else pop_gang()  # type: ignore[method-assign]
+
+
+class _GangsFirst(Active):
+    def first_of_all(self, now: float, lane: Lane) -> Entry | None:
+        return self.first(now, (lane,))
+
+
+class LetsGangsOvertake(Parts):
+    """A gang goes before pods that were there before it."""
+
+    def assembled(self, loops: Loops) -> None:
+        queue = loops.scheduling.queue
+        queue.active = _GangsFirst(by_priority, queue._lane)
+
+
+class _CountsNoGangs(InFlight):
+    gangs = 0  # type: ignore[assignment]
+
+
+class StartsAllGangs(Parts):
+    """Any number of gangs is in flight."""
+
+    def assembled(self, loops: Loops) -> None:
+        queue = loops.scheduling.queue
+        queue.in_flight = _CountsNoGangs(30.0, queue._clock, queue.window)
+
+
+class _CountsNotAlone(InFlight):
+    alone = 0  # type: ignore[assignment]
+
+
+class StartsAllAlone(Parts):
+    """Any number of pods is in flight alone."""
+
+    def assembled(self, loops: Loops) -> None:
+        queue = loops.scheduling.queue
+        queue.in_flight = _CountsNotAlone(30.0, queue._clock, queue.window)
 
 
 class _Holds(Active):

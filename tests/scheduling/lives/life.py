@@ -68,6 +68,7 @@ class World:
                 cohorts_in_flight=rng.choice([1, 2, 4]),
                 cohorts=rng.random() < 0.95,
                 hold=rng.choice([0.0, 2.0]),
+                in_flight=1 if seed % 5 == 0 else 40,
             ),
             lease=LeaseSettings(loop_stall=1e9),
             eviction="graceful" if self.graceful else "immediate",

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 KUBELET = 1.0
 """Seconds in which a kubelet ends a pod that is to leave."""
+RUSH_EVERY = 50
+"""One of so many lives begins with a rush."""
+RUSH = 10
+"""Gangs of a rush."""
 APART = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -39,6 +43,8 @@ class Users:
     async def act(self) -> None:
         """Act."""
         rng = self._rng
+        if self._world.seed % RUSH_EVERY == 0:
+            await self._rush()
         rate = rng.choice([0.3, 1.0, 3.0])
         most = rng.choice([2, 3, 4, 4, 5, 6, 16])
         doings: list[tuple[Callable[[], Any], float]] = [
@@ -72,13 +78,22 @@ class Users:
         for _ in range(self._rng.randint(3, 12)):
             await self._new_pod()
 
+    async def _rush(self) -> None:
+        """More pods at once than one group takes, and behind them more gangs than are started at a time."""
+        for _ in range(3):
+            await self._put_pod(self._pod_name())
+        for _ in range(RUSH):
+            await self._put_gang(2, 1, [0])
+
     async def _gang(self) -> None:
-        size, cpu = self._rng.randint(2, 3), self._rng.randint(1, 2)
+        await self._put_gang(self._rng.randint(2, 3), self._rng.randint(1, 2), [0, 0.1])
+
+    async def _put_gang(self, size: int, cpu: int, pauses: list[float]) -> None:
         labels = {GROUP: f"g{self.pods}", LEAST: str(size)}
         for _ in range(size):
             self.pods += 1
             await self._put(f"g{self.pods}", pod_manifest(f"g{self.pods}", str(cpu), labels=labels))
-            await asyncio.sleep(self._rng.choice([0, 0.1]))
+            await asyncio.sleep(self._rng.choice(pauses))
 
     async def _put_pod(self, name: str) -> None:
         rng = self._rng

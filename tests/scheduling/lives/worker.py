@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -46,6 +47,7 @@ from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import Attempts, TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
+from wharfinger.scheduling.state.queue.entry import Entry
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
@@ -63,6 +65,8 @@ POISON = "poison"
 """Begins the names of pods with which no cohort can be started."""
 SPOILS = "spoils"
 """Begins the names of pods with which no cohort can be decided: its run fails."""
+NO_ANSWER = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
+"""What a call ends with that may have happened or not."""
 PROMPT = 0.3
 """Seconds within which Temporal's answer is not late."""
 HELD_BACK = 10.0
@@ -138,6 +142,12 @@ class ClientAttempts:
     def back_off(self, timings: AttemptTimings | None) -> None:
         """They stay as they are."""
 
+    def workflow_ids(self, entry: Entry) -> list[str]:
+        """All under which a start of the pod may have been sent last."""
+        pod, gang = entry.pod, entry.gang
+        found = [self.workflow_id(pod), self.cohort_workflow_id(entry.cohort)]
+        return found if gang is None else [*found, gang_workflow_id(CLUSTER, gang.key.namespace, gang.key.name)]
+
     def workflow_id(self, pod: Pod) -> str:
         return pod_workflow_id(CLUSTER, pod.namespace, pod.name, pod.uid)
 
@@ -160,7 +170,7 @@ class ClientAttempts:
             attempts_before=attempts_before,
         )
         chain = self._chain("attempt", self.workflow_id(pod), request, chain_retry(TIMINGS), (pod.name,), (pod.uid,))
-        await self._call("start of " + pod.name, lambda: self.temporal.start(chain, join=True))
+        await self._call("start of " + pod.name, lambda: self.temporal.start(chain, join=True), chain.workflow_id)
 
     async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
         names = tuple(pod.name for pod in pods)
@@ -173,7 +183,7 @@ class ClientAttempts:
                 raise RPCError("too large", RPCStatusCode.INVALID_ARGUMENT, b"")
             self.temporal.start(chain, join=False)
 
-        await self._call(f"start of cohort {' '.join(names)}", start)
+        await self._call(f"start of cohort {' '.join(names)}", start, chain.workflow_id)
 
     async def start_gang(
         self,
@@ -195,11 +205,11 @@ class ClientAttempts:
             if wake is not None:
                 self.temporal.signal(workflow_id, "wake", wake)
 
-        await self._call(f"start of gang {gang.name}", start)
+        await self._call(f"start of gang {gang.name}", start, workflow_id)
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         signalled: bool = await self._call(
-            f"wake of {workflow_id}", lambda: self.temporal.signal(workflow_id, "wake", wake)
+            f"wake of {workflow_id}", lambda: self.temporal.signal(workflow_id, "wake", wake), ""
         )
         return signalled
 
@@ -217,18 +227,22 @@ class ClientAttempts:
     ) -> Chain:
         return Chain(workflow_id, kind, request, retry, pods, uids, self.worker.name, self.worker)
 
-    async def _call(self, what: str, effect: Callable[[], Any]) -> Any:
+    async def _call(self, what: str, effect: Callable[[], Any], starts: str) -> Any:
+        """`starts`: the workflow id that it starts; empty: none."""
         if not self.worker.alive:
             raise RPCError("the process is dead", RPCStatusCode.UNAVAILABLE, b"")
         call, now = object(), self.worker.loop.now
         self.worker.calls[call] = now
         try:
             answer = await self.temporal.call(what, effect)
-        except RPCError:
+        except RPCError as error:
             self.worker.failed_at = self.worker.loop.now
+            if error.status in NO_ANSWER:
+                self.worker.unanswered[starts] += 1
             raise
         finally:
             del self.worker.calls[call]
+            self.worker.called_at = self.worker.loop.now
             if self.worker.loop.now - now > PROMPT:
                 self.worker.late_at = self.worker.loop.now
         if not self.worker.alive:
@@ -296,8 +310,10 @@ class SimulatedWorker:
         """Workflow ids of runs that failed here."""
         self.calls: dict[object, float] = {}
         """When each call to Temporal began that has no answer yet."""
-        self.failed_at = self.late_at = float("-inf")
-        """When Temporal last failed to answer, and when it last was late."""
+        self.unanswered: Counter[str] = Counter()
+        """How many starts of a workflow id got no answer."""
+        self.called_at = self.failed_at = self.late_at = float("-inf")
+        """When a call to Temporal last ended, when it last failed to answer, and when it last was late."""
         self.tasks: list[asyncio.Task[Any]] = []
         self.context = contextvars.copy_context()
         self.context.run(OWNER.set, self)
