@@ -34,7 +34,7 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 2,500
-# simulated fleets a fifth is played, of the 1,000 lives of workers a tenth. The tests are run by six forks of one
+# simulated fleets a fifth is played, of the 2,000 lives of workers 300. The tests are run by six forks of one
 # pytest (tests/forked_session.py). Lint and types run beside them, because collection takes one core and some tests
 # wait; `+` lets the tests print at once, while -O keeps the output of the others together.
 check: linked

@@ -17,9 +17,9 @@ from tests.scheduling.lives import broken
 from tests.scheduling.lives.life import play, told
 from tests.scheduling.lives.worker import Parts
 
-LIVES = 1_000
-SHARDS = 10
-QUICK = 1
+LIVES = 2_000
+SHARDS = 20
+QUICK = 3
 """Shards that `make check` plays; `make test` plays all, and `make soak` new ones."""
 
 
