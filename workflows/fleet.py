@@ -26,7 +26,7 @@ from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError, is_
 from wharfinger.workflows.acting import RETRIED, TENANT_KEY, TROUBLE, Acting, begin, closed, grown, retried
 from wharfinger.workflows.bugs import BUGS
 from wharfinger.workflows.fleet_steps import Fenced
-from wharfinger.workflows.waiting import until
+from wharfinger.workflows.waiting import heed_cancellation, until
 
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributePair, TypedSearchAttributes
@@ -193,6 +193,7 @@ class Fleet:
         details = f"Rollout {self._rollout} is open and acts. Reconcile signals are passed on to it."
         workflow.set_current_details(details)
         while True:
+            heed_cancellation()
             await until(
                 lambda: self._signalled or self._closed or bool(self._reports),
                 timedelta(seconds=IDLE),
@@ -226,6 +227,7 @@ class Fleet:
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from error
             return False
+        heed_cancellation()
         await until(lambda: self._closed or bool(self._reports), APART, summary="passes on no more for 1 s")
         return True
 

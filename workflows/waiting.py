@@ -19,6 +19,19 @@ SAME_TURNS = "waits-take-the-same-turns"
 """The patch of runs whose waits do not depend on the Python."""
 
 
+CANCELLED = "no-cancellation-is-lost"
+"""The patch of runs that heed every cancellation."""
+
+
+def heed_cancellation() -> None:
+    """Raise `CancelledError` where the run was cancelled while a signal, or the start of a child, was on its way.
+
+    The SDK raises nothing then, if the signal or the start succeeds.
+    """
+    if workflow.cancellation_reason() is not None and workflow.patched(CANCELLED):
+        raise asyncio.CancelledError
+
+
 async def until(holds: Callable[[], bool], longest: timedelta, *, summary: str | None = None) -> None:
     """Wait until it holds, or that long. `summary`: of the timer, in the Temporal UI.
 

@@ -78,8 +78,6 @@ async def test_a_fleet_whose_run_fails_is_retried_and_repairs(world: FleetWorld)
 
 async def test_a_fleet_that_fails_beside_a_rollout_finds_it_again(world: FleetWorld) -> None:
     await scenes.rollout_stuck(world)
-    failing = [True]
-    world.unreadable = lambda request: request.role == "fleet" and bool(failing)
     run_id = (await world.handle(world.fleet_id).describe()).run_id
     run = world.client.get_workflow_handle(world.fleet_id, run_id=run_id)
     await run.cancel()
@@ -88,6 +86,8 @@ async def test_a_fleet_that_fails_beside_a_rollout_finds_it_again(world: FleetWo
         return (await run.describe()).status is WorkflowExecutionStatus.CANCELED
 
     await world.until(has_ended)  # a signal that came earlier would end with the cancelled run
+    failing = [True]  # not before: a plan that fails would end the run otherwise
+    world.unreadable = lambda request: request.role == "fleet" and bool(failing)
     # The signal of this change starts it without what it remembered.
     await world.store.put(keys.cordon("c"), b'{"action": "cordon"}')
     await scenes.until_attempt(world, world.fleet_id, 2)
