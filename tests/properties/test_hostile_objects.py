@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.clock import Clock
 from tests.objects.documents.test_fuzz import VALUES, paths, replaced
+from tests.patience import patient
 from tests.properties import hostile
 from tests.properties.shares import in_quarters
 from tests.scheduling.stage import PROFILES, Stage, node_bytes, pod_bytes
@@ -181,9 +182,10 @@ async def test_very_large_objects_one_after_the_other_let_the_loop_run() -> None
             await stage.store.put(key, value)
         turning = asyncio.create_task(turn())
         stage.loops.scheduling.informer._store.resume_watches()  # type: ignore[attr-defined]
-        await asyncio.wait_for(stage.cache.progress.wait_for(stage.store.revision, 10), 10)
+        caught_up = await stage.cache.progress.wait_for(stage.store.revision, patient(10))
         turning.cancel()
 
+        assert caught_up
         assert turns > sum(len(value) for _, value in large) // 2**21
 
 
