@@ -1,6 +1,6 @@
 """A hub's etcd as hubs, rollouts and agents leave it: members, placements, and a settled decision of each.
 
-`deliver` adds what rollouts and agents write next: a snapshot, works and results.
+`deliver_all` adds what rollouts and agents write next: a snapshot, works and results.
 """
 
 from __future__ import annotations

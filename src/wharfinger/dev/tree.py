@@ -340,8 +340,10 @@ async def running(
             yield tree
         finally:
             looking.cancel()
-            await tree.stop()
-            _RUNNING.remove(tree)
+            try:
+                await tree.stop()
+            finally:
+                _RUNNING.remove(tree)
             if not _RUNNING and (orphans := processes.end_orphans()):
                 say(f"ended {orphans} orphaned process{'es' if orphans > 1 else ''}")
 

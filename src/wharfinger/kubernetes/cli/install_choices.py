@@ -39,7 +39,7 @@ class InstallChoices:
     bootstrap_scheduler: str = _choice(
         DEFAULT_SCHEDULER, "The scheduler that places wharfinger's own pods, and that stays.", "NAME"
     )
-    """Empty = they are static pods."""
+    """Of no meaning with `only`."""
     namespace: str = _choice(NAME, "Namespace of all objects.", "NAME", short="n")
     cluster: str = _choice(NAME, "Name of the cluster, and of the Lease.", "NAME")
     image: str = _choice(f"{NAME}:latest", "Image of wharfinger, as the Dockerfile makes it.", "IMAGE")
@@ -74,7 +74,7 @@ class InstallChoices:
             ("--namespace", self.namespace, is_dns_label),
             ("--cluster", self.cluster, is_dns_label),
             ("--scheduler-name", self.scheduler_name, is_dns_subdomain),
-            ("--bootstrap-scheduler", self.bootstrap_scheduler or DEFAULT_SCHEDULER, is_dns_subdomain),
+            ("--bootstrap-scheduler", self.bootstrap_scheduler, lambda name: self.only or is_dns_subdomain(name)),
         ):
             if not checked(value):
                 raise UsageError(f"{option}: {value!r} is no name: lower case letters, digits and dashes")

@@ -201,7 +201,7 @@ def copy_of(obj: Mapping[str, Any], plural: str, *, whole: bool = False) -> byte
 
 
 def copy_of_promised(obj: Mapping[str, Any], *, node: str, attempt: str, now: str, whole: bool = False) -> bytes:
-    """The copy of a pod that upstream has unbound, on the node that it is promised to."""
+    """The copy of a pod that the API has unbound, on the node that it is promised to."""
     return bind_pod(copy_of(obj, "pods", whole=whole), node_name=node, attempt=attempt, now=now)
 
 

@@ -25,7 +25,7 @@ from wharfinger.scheduling.loops.shards import Instances, Shards, ShareOut
 from wharfinger.scheduling.loops.signals import TemporalSide, WakeSignals
 from wharfinger.scheduling.loops.waker import Waker
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.informer.changes import Subscriber
+from wharfinger.scheduling.state.informer.changes import KINDS, Subscriber
 from wharfinger.scheduling.state.informer.decoding import OwnKey
 from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
@@ -142,6 +142,9 @@ class SchedulingLoops:
         """Pass each revision's changes to `before`, to these loops, then to `after`."""
         own = (self.pod_events, self.waker, self.closer, self._instances, self.node_evictions)
         self._subscribers[:] = [*before, *own, *after]
+        for one in self._subscribers:
+            if unknown := set(one.follows or ()).difference(KINDS):  # it would never be told of these
+                raise ValueError(f"{type(one).__name__} follows {unknown}, which no change has")
 
     @property
     def all(self) -> Sequence[Loop]:

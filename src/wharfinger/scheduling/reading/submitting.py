@@ -53,9 +53,13 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     store's errors.
     """
     if store.format is ClusterFormat.RK8S:
-        about, value, is_it = _made_document(manifest)
+        about, (value, is_it) = _made_document(manifest)
     else:
-        about, value, is_it = _made(manifest, check_fields=check_fields, copies=await has_copies(store))
+        about = reference(checked_object(manifest), "default")
+        if about.kind is not POD:
+            raise UsageError(f"{about} is no pod")
+        check_written_here(await has_copies(store), "apply", POD)
+        value, is_it = _made(manifest, about, check_fields=check_fields)
     found: list[KeyValue] = []
 
     def over(stored: KeyValue | None) -> bytes | None:
@@ -73,15 +77,11 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     return key, found[0].create_revision if found else revision
 
 
-_Made = tuple[Reference, bytes | None, Callable[[bytes], bool]]
-"""Which pod, its value where there is none yet, and whether a stored value is that of the same pod."""
+_Made = tuple[bytes | None, Callable[[bytes], bool]]
+"""A pod's value where there is none yet, and whether a stored value is that of the same pod."""
 
 
-def _made(manifest: Mapping[str, Any], *, check_fields: bool, copies: bool) -> _Made:
-    about = reference(checked_object(manifest), "default")
-    if about.kind is not POD:
-        raise UsageError(f"{about} is no pod")
-    check_written_here(copies, "apply", POD)
+def _made(manifest: Mapping[str, Any], about: Reference, *, check_fields: bool) -> _Made:
     if check_fields and (found_wrong := unknown.findings(manifest)):
         raise InvalidObject("; ".join(found_wrong))
     obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
@@ -94,17 +94,17 @@ def _made(manifest: Mapping[str, Any], *, check_fields: bool, copies: bool) -> _
         except InvalidObject:  # bound to another node than the manifest names
             return False
 
-    return about, documents.to_json(obj), is_it
+    return documents.to_json(obj), is_it
 
 
-def _made_document(manifest: Mapping[str, Any]) -> _Made:
+def _made_document(manifest: Mapping[str, Any]) -> tuple[Reference, _Made]:
     """The same in a cluster of rk8s; fields that rk8s does not have are ignored, as it does."""
     document = applying.GivenDocument(applying.as_tree(manifest))
     if applying.kind_of(document.tree) != POD.name:
         raise UsageError(f"a {applying.kind_of(document.tree)} is no pod")
     about = Reference(POD, *applying.names_of(document.tree))
     value = written_over(None, document, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-    return about, value, lambda stored: is_same(stored, document)
+    return about, (value, lambda stored: is_same(stored, document))
 
 
 async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResult:

@@ -36,6 +36,18 @@ async def test_what_is_listed_and_what_is_watched_is_in_the_cache() -> None:
         assert stage.cache.bindings["after"] == stage.cache.progress.revision
 
 
+async def test_a_subscriber_to_a_kind_that_no_change_has_is_refused() -> None:
+    class Misspelt:
+        follows = ("pod",)
+
+        def apply(self, changes: Changes) -> None:
+            """Never called."""
+
+    async with Stage() as stage:
+        with pytest.raises(ValueError, match="Misspelt follows"):
+            stage.loops.scheduling.subscribe([Misspelt()], [])
+
+
 async def test_the_events_of_one_revision_arrive_together() -> None:
     seen: list[Changes] = []
 

@@ -103,7 +103,7 @@ class Changes:
     """What there is beside nodes and pods after the changes."""
 
     def kinds(self) -> set[str]:
-        """Of what kinds they are: the names of the fields that say something; everything may be in a list."""
+        """Of what kinds they are: the names of the fields that are not empty; a list may hold all kinds."""
         return {kind for kind in KINDS if self.listed or getattr(self, kind)}
 
 
