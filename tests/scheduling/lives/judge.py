@@ -91,7 +91,8 @@ class WorkerJudge:
             self._violated(name, "is idle:", ready, "pods are ready alone, and none is in flight so")
         if len(queue.gangs) and queue.in_flight.gangs < GANGS and queue.active.first_of_all(now, Lane.GANG):
             self._violated(name, "is idle: a gang is ready, and goes before all others")
-        if not flying and (ready := queue.ready(Lane)):
+        # The chain of a waiting pod takes a place of `in_flight`, too.
+        if not flying and queue.under_way < settings.in_flight and (ready := queue.ready(Lane)):
             self._violated(name, "is idle:", ready, "pods are ready, and none is in flight")
 
     def _returned(self) -> None:
