@@ -62,7 +62,7 @@ class ForkedSession:
                 sys.stdout.flush()
                 fork = _Fork(session, number, writing)
                 if (pid := os.fork()) == 0:
-                    is_calm = bool(calm) and number == PROCESSES - 1
+                    is_calm = bool(calm) and PROCESSES > 2 and number == PROCESSES - 1
                     if is_calm:
                         os.nice(_NICENESS)
                     fork.run(_taken([*busy, *calm], queues[1:] if is_calm else queues))

@@ -66,6 +66,7 @@ def for_browsers() -> set[str]:
     """The page's files for browsers, as they are named in the wheel."""
     source = ROOT / "src"
     found = [*(source / "wharfinger/page/assets").glob("*.*"), *source.rglob("*.js")]
+    assert len(found) > 20
     return {path.relative_to(source).as_posix() for path in found}
 
 

@@ -108,6 +108,8 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.", metavar="table|json|yaml")]
 """Annotation of a command's parameter `output`, whose default is `Output.TABLE`."""
 
+SHOWN_EACH = 64
+"""Pods from one move of a progress bar to the next, at least."""
 PROGRESS_FROM = 2000
 """Pods from which on a terminal is shown a progress bar."""
 _GAP = "   "
@@ -175,7 +177,15 @@ def progress(text: str, total: int, *, shown_from: int = PROGRESS_FROM) -> Itera
 
     with Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task(text, total=total or None)
-        yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
+        shown = 0
+
+        def moved(done: int, of: int) -> None:
+            nonlocal shown
+            if done - shown >= SHOWN_EACH or done == of:
+                shown = done
+                bar.update(task, completed=done, total=of or None)
+
+        yield moved
 
 
 def to_text(value: Any, output: Output) -> str:
