@@ -85,7 +85,7 @@ KINDS: Mapping[Kind, KindParts] = {
 
 def part(kind: Kind, name: str) -> Any:
     """A part of a kind, by its field's name; None = the kind has none of its own."""
-    dotted = getattr(KINDS.get(kind), name, "")
+    dotted = getattr(KINDS.get(kind, KindParts()), name)
     return resolve_name(dotted) if dotted else None
 
 
