@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from wharfinger.cli.help_drawing import WholeHelpCommand
 from wharfinger.cli.options import OBJECTS, RUN, UNDERSTAND, add_command
-from wharfinger.cli.output import discard, duplicates, reader_left
+from wharfinger.cli.output import discard, duplicates, plain, reader_left, say
 from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
 FAILED = 1
@@ -188,7 +188,7 @@ def _used_wrongly(error: Exception) -> int:
         context = getattr(error, "ctx", None)
         where = context.command_path if context is not None else "wharfinger"
         text = text.replace("Value error, ", "")  # pydantic's, by which newer releases of typer check values
-        _say(f"error: {text} (see {where} --help)")
+        say(f"error: {text} (see {where} --help)", err=True)
     return USAGE
 
 
@@ -203,28 +203,11 @@ def _complete_option(error: Exception) -> None:
 
 
 def _tell(error: Exception) -> None:
-    if isinstance(error, InvalidConfiguration):
-        _tell_problems(error)
-        return
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, WharfingerError | OSError):
         text = f"{type(error).__name__}: {text} (set {DEBUG}=1 to see where)"
-    from wharfinger.cli.output import plain
-
-    _say(f"error: {plain(text)}")
-
-
-def _tell_problems(error: InvalidConfiguration) -> None:
-    from wharfinger.cli.output import plain
-
-    for problem in error.problems:
-        _say(f"error: {plain(problem)}")
-
-
-def _say(line: str) -> None:
-    from wharfinger.cli.output import say
-
-    say(line, err=True)
+    for line in error.problems if isinstance(error, InvalidConfiguration) else (text,):
+        say(f"error: {plain(line)}", err=True)
 
 
 def _code(code: object) -> int:

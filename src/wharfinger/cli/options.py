@@ -84,30 +84,6 @@ def variable(name: str) -> str:
     return "WHARFINGER_" + name.upper().replace("-", "_")
 
 
-def option(
-    name: str,
-    text: str,
-    metavar: str | None = None,
-    *,
-    shown: str | bool = True,
-    panel: str | None = None,
-    min: int | None = None,
-    max: int | None = None,
-) -> Any:
-    """`--<name>`, which its environment variable gives too; `shown` is what help shows of the default, or whether."""
-    return typer.Option(
-        f"--{name}",
-        envvar=variable(name),
-        help=text,
-        metavar=metavar,
-        show_default=shown,
-        show_envvar=False,
-        rich_help_panel=panel,
-        min=min,
-        max=max,
-    )
-
-
 def namespace_option(help: str, shown: str | bool = True) -> Any:
     """`--namespace`, for `Annotated`; `shown` is what help shows of the default."""
     return typer.Option("--namespace", "-n", help=help, metavar="NAME", show_default=shown)
@@ -181,14 +157,10 @@ def _group(hint: Any) -> tuple[OptionGroup | None, str]:
     settings, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if given := [one for one in extras if isinstance(one, OptionGroup)]:
         return given[0], ""
-    if not _declares(settings):
+    if not (isinstance(settings, type) and is_dataclass(settings) and declared(settings)):
         return None, ""
     after = "".join(one.parameter for one in extras if isinstance(one, After))
     return OptionGroup(options_of(settings), functools.partial(settings_from, settings)), after
-
-
-def _declares(hint: Any) -> bool:
-    return isinstance(hint, type) and is_dataclass(hint) and bool(declared(hint))
 
 
 @functools.cache  # a group of commands asks for the same ones again and again

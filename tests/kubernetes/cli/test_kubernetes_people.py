@@ -215,7 +215,7 @@ async def test_writer_ignores_what_only_the_api_sets() -> None:
 async def test_writer_refuses_what_the_api_does_not_have(manifest: dict[str, Any], said: str) -> None:
     done = await ApiWriter(Between().api, "default").apply(manifest)
 
-    assert (done.result, done.reason) == ("refused", said)
+    assert (done.result, done.problems) == ("refused", (said,))
 
 
 async def test_words_of_the_api_are_passed_on() -> None:

@@ -24,7 +24,7 @@ from wharfinger.cli.files import (
     warn,
 )
 from wharfinger.cli.kinds import check_of
-from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
+from wharfinger.cli.objects.writing import REFUSED, Applied, report, unreadable, write
 from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
 from wharfinger.cli.output import Output, OutputOption, plain, progress, say, to_text
 from wharfinger.errors import WharfingerError
@@ -97,7 +97,7 @@ async def _apply(
             for batch in _batches(manifests):
                 written = await _write(store, batch, rfc3339(datetime.now(UTC)), strict)
                 for entry in written if output is Output.TABLE else ():
-                    _print(entry)
+                    report(entry)
                 applied += written
                 advance(len(applied), len(manifests))
     return applied
@@ -164,12 +164,3 @@ def _identity(manifest: Manifest) -> object:
     if about is None:
         return id(manifest)
     return about.kind if check_of(about.kind).one_at_a_time else about
-
-
-def _print(entry: Applied) -> None:
-    for problem in entry.problems:
-        say(plain(f"error: {entry.object}: {problem}"), err=True)
-    for note in entry.notes:
-        say(plain(f"note: {entry.object}: {note}"), err=True)
-    if entry.result != REFUSED:
-        say(f"{entry.object} {entry.result}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -44,16 +44,19 @@ async def delete(
 
     The exit code is 1 when an object does not exist or a manifest cannot be read; the others are deleted.
     """
-    if files:
-        if kind or names:
-            raise UsageError("either -f or KIND NAME..., not both")
-        failed = await _delete_given(connection, contents_of(files, recursive=recursive), namespace, ignore_not_found)
-    elif not kind or not names:
+    if files and (kind or names):
+        raise UsageError("either -f or KIND NAME..., not both")
+    if not files and not (kind and names):
         raise UsageError("nothing to delete: give KIND NAME... or -f FILE")
-    else:
-        named = [_named(kind, name, namespace or DEFAULT_NAMESPACE) for name in names]
-        failed = await _delete_named(connection, named, ignore_not_found)
-    if failed:
+    given = contents_of(files or (), recursive=recursive)
+    objects, unreadable = [_named(kind, name, namespace or DEFAULT_NAMESPACE) for name in names or ()], False
+    async with connection.store() as store:
+        if files:
+            objects, unreadable = _references(given, namespace, store.format)
+        for about in objects:
+            check_kind(store, about.kind)
+        missing = await _delete(store, objects, ignore_not_found)
+    if missing or unreadable:
         raise typer.Exit(1)
 
 
@@ -77,25 +80,9 @@ def _references(
     return [manifest.about for manifest in reversed(manifests) if manifest.about is not None], bool(unreadable)
 
 
-async def _delete_given(
-    connection: ConnectionOptions, files: Iterable[tuple[str, bytes]], namespace: str, ignore_not_found: bool
-) -> bool:
-    """Whether any object was missing, or a manifest could not be read."""
-    async with connection.store() as store:
-        found, unreadable = _references(files, namespace, store.format)
-        return await _delete(store, found, ignore_not_found) or unreadable
-
-
-async def _delete_named(connection: ConnectionOptions, objects: list[Reference], ignore_not_found: bool) -> bool:
-    """Whether any of them was missing."""
-    async with connection.store() as store:
-        for about in objects:
-            check_kind(store, about.kind)
-        return await _delete(store, objects, ignore_not_found)
-
-
-async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: bool) -> bool:
-    missing, objects, copies = False, list(objects), await has_copies(store)
+async def _delete(store: Store, objects: Sequence[Reference], ignore_not_found: bool) -> bool:
+    """Whether any of them was missing, or could not be deleted."""
+    missing, copies = False, await has_copies(store)
     for about in objects:
         check_written_here(copies, "delete", about.kind)
     for about in objects:

@@ -10,6 +10,7 @@ from typing import Any
 
 from wharfinger.cli.files import Manifest
 from wharfinger.cli.kinds import WriteCheck, check_of, part
+from wharfinger.cli.output import plain, say
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject, RequestTooLarge
 from wharfinger.etcd.store import KeyValue, Read, Store
 from wharfinger.objects.documents import documents, merge
@@ -28,7 +29,7 @@ class Applied:
     object: str
     """`pod/default/web`, or the file when no object could be read from it."""
     result: str
-    """`created`, `configured`, `unchanged` or `refused`."""
+    """`created`, `configured`, `unchanged` or `refused`; where objects are deleted, `deleted` or `absent`."""
     problems: tuple[str, ...] = ()
     """Why it was refused, a line each."""
     notes: tuple[str, ...] = ()
@@ -38,6 +39,16 @@ class Applied:
         """As printed for programs; the reason only where there is one."""
         shown = {"object": self.object, "result": self.result}
         return {**shown, "reason": "; ".join(self.problems)} if self.problems else shown
+
+
+def report(applied: Applied) -> None:
+    """Print what became of it, for people; when the reader has left, go on without it."""
+    for problem in applied.problems:
+        say(plain(f"error: {applied.object}: {problem}"), err=True)
+    for note in applied.notes:
+        say(plain(f"note: {applied.object}: {note}"), err=True)
+    if applied.result != REFUSED:
+        say(plain(f"{applied.object} {applied.result}"))
 
 
 async def write(store: Store, manifest: Manifest, *, uid: str, now: str, read: Read | None = None) -> Applied:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, PluginOptions, command_group, configured, option, variable
+from wharfinger.cli.options import ConnectionOptions, PluginOptions, command_group, configured, plugins_option, variable
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show, show_rows
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.options import setting
 
 if TYPE_CHECKING:
     from wharfinger.configuration.stored_values import Effective, StoredValue
@@ -80,6 +82,16 @@ def validate(
         typer.echo(plain(f"note: {said}; to enable it: {line}"))
 
 
+@dataclass(frozen=True, slots=True)
+class ShownOptions:
+    """Whose defaults are shown, and with which plugins."""
+
+    format: ClusterFormat = setting(
+        ClusterFormat.KUBERNETES, "Whose defaults: those of clusters that keep pods and nodes in this format."
+    )
+    all_plugins: bool = plugins_option()
+
+
 @configured
 def show_configuration(
     file: Annotated[
@@ -92,10 +104,7 @@ def show_configuration(
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Show the defaults, whatever the environment says.")
     ] = False,
-    format_: Annotated[
-        ClusterFormat, option("format", "Whose defaults: those of clusters that keep pods and nodes in this format.")
-    ] = ClusterFormat.KUBERNETES,
-    plugins: PluginOptions,
+    shown: ShownOptions,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.", metavar="yaml|json")] = Format.YAML,
 ) -> None:
     """Print a configuration with nothing left out, as a worker runs it.
@@ -113,7 +122,7 @@ def show_configuration(
     chosen = None if defaults else file or (Path(named) if named else None)
     if chosen is not None:
         _check_there(chosen)
-    loaded = load_configuration(chosen, all_plugins=plugins.all_plugins, format_=format_)
+    loaded = load_configuration(chosen, all_plugins=shown.all_plugins, format_=shown.format)
     as_comments = output is Format.YAML
     for name, origin in origins(loaded.configuration, loaded.catalog).items():
         if as_comments or origin != BUILT_IN:

@@ -9,15 +9,15 @@ every kind that it serves can be written. A change is a strategic merge, or a me
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from wharfinger.apiserver.client import NODES, NOT_FOUND, ApiAnswer, ApiClient, ApiResource, PatchType
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
+from wharfinger.cli.objects.writing import REFUSED, Applied, report
 from wharfinger.cli.options import configured, namespace_option
-from wharfinger.cli.output import Output, OutputOption, plain, show
+from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.errors import InvalidObject, WharfingerError
 from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 
@@ -29,23 +29,6 @@ FIRST, LAST = ("Namespace", "Node", "PriorityClass"), ("Pod",)
 """What others refer to, and what refers to others."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiWrite:
-    """What became of one manifest."""
-
-    object: str
-    """`pod/default/web`."""
-    result: str
-    """`created`, `configured`, `unchanged`, `deleted`, `absent` or `refused`."""
-    reason: str = ""
-    """Why it was refused, in the API's words."""
-
-    def mapping(self) -> dict[str, str]:
-        """As printed for programs; the reason only where there is one."""
-        shown = {"object": self.object, "result": self.result}
-        return {**shown, "reason": self.reason} if self.reason else shown
-
-
 class ApiWriter:
     """Writes objects to one API; remembers what it serves."""
 
@@ -55,10 +38,10 @@ class ApiWriter:
         self._namespace = namespace
         self._served: dict[str, Mapping[str, ApiResource]] = {}
 
-    async def apply(self, manifest: Mapping[str, Any]) -> ApiWrite:
+    async def apply(self, manifest: Mapping[str, Any]) -> Applied:
         """Create the object, or change it. Raises `UpstreamError` when the API does not answer."""
         found = await self._find(manifest)
-        if isinstance(found, ApiWrite):
+        if isinstance(found, Applied):
             return found
         resource, namespace, name = found
         about = _about(manifest, namespace, name)
@@ -66,7 +49,7 @@ class ApiWriter:
         body = {**manifest, "metadata": {**metadata, **({"namespace": namespace} if namespace else {})}}
         answer = await self._apiserver.create(resource, body, namespace=namespace)
         if answer.done:
-            return ApiWrite(about, "created")
+            return Applied(about, "created")
         if answer.reason != "AlreadyExists":
             return _refused(about, answer)
         before = await self._apiserver.get(resource, name, namespace=namespace)
@@ -75,19 +58,19 @@ class ApiWriter:
             answer = await self._patch(resource, name, {"status": manifest["status"]}, namespace, "status")
         if not answer.done:
             return _refused(about, answer)
-        return ApiWrite(about, "unchanged" if _revision(before) == _revision(answer) else "configured")
+        return Applied(about, "unchanged" if _revision(before) == _revision(answer) else "configured")
 
-    async def delete(self, manifest: Mapping[str, Any], grace_seconds: int | None = None) -> ApiWrite:
+    async def delete(self, manifest: Mapping[str, Any], grace_seconds: int | None = None) -> Applied:
         """Delete the object that the manifest names. Raises `UpstreamError` when the API does not answer."""
         found = await self._find(manifest)
-        if isinstance(found, ApiWrite):
+        if isinstance(found, Applied):
             return found
         resource, namespace, name = found
         about = _about(manifest, namespace, name)
         answer = await self._apiserver.delete(resource, name, namespace=namespace, grace_seconds=grace_seconds)
         if answer.done:
-            return ApiWrite(about, "deleted")
-        return ApiWrite(about, "absent") if answer.code == NOT_FOUND else _refused(about, answer)
+            return Applied(about, "deleted")
+        return Applied(about, "absent") if answer.code == NOT_FOUND else _refused(about, answer)
 
     async def _patch(
         self, resource: ApiResource, name: str, body: Mapping[str, Any], namespace: str, subresource: str = ""
@@ -100,18 +83,18 @@ class ApiWriter:
                 break
         return answer
 
-    async def _find(self, manifest: Mapping[str, Any]) -> tuple[ApiResource, str, str] | ApiWrite:
+    async def _find(self, manifest: Mapping[str, Any]) -> tuple[ApiResource, str, str] | Applied:
         """ApiResource, namespace and name; or why there is none."""
         version, kind = str(manifest.get("apiVersion") or ""), str(manifest.get("kind") or "")
         metadata = manifest.get("metadata")
         name = str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
         if not (version and kind and name) or not isinstance(metadata, Mapping):
-            return ApiWrite(kind.lower() or "object", "refused", "apiVersion, kind and metadata.name are needed")
+            return Applied(kind.lower() or "object", REFUSED, ("apiVersion, kind and metadata.name are needed",))
         if version not in self._served:
             self._served[version] = await self._resources(version)
         resource = self._served[version].get(kind)
         if resource is None:
-            return ApiWrite(f"{kind.lower()}/{name}", "refused", f"the API does not serve {kind} of {version}")
+            return Applied(f"{kind.lower()}/{name}", REFUSED, (f"the API does not serve {kind} of {version}",))
         namespace = str(metadata.get("namespace") or self._namespace) if resource.namespaced else ""
         return resource, namespace, name
 
@@ -130,8 +113,8 @@ def _about(manifest: Mapping[str, Any], namespace: str, name: str) -> str:
     return "/".join(part for part in (str(manifest["kind"]).lower(), namespace, name) if part)
 
 
-def _refused(about: str, answer: ApiAnswer) -> ApiWrite:
-    return ApiWrite(about, "refused", answer.message or answer.reason or f"the API answers {answer.code}")
+def _refused(about: str, answer: ApiAnswer) -> Applied:
+    return Applied(about, REFUSED, (answer.message or answer.reason or f"the API answers {answer.code}",))
 
 
 def _revision(answer: ApiAnswer) -> str:
@@ -153,7 +136,7 @@ async def apply(
     manifest stays as it is. The exit code is 1 when the API refuses an object; the others are written.
     """
 
-    def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> Awaitable[ApiWrite]:
+    def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> Awaitable[Applied]:
         return writer.apply(manifest)
 
     await _run(apiserver, _ordered(_manifests(files, recursive)), namespace, output, write)
@@ -174,10 +157,10 @@ async def delete(
     The exit code is 1 when an object does not exist or the API refuses; the others are deleted.
     """
 
-    async def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> ApiWrite:
+    async def write(writer: ApiWriter, manifest: Mapping[str, Any]) -> Applied:
         done = await writer.delete(manifest)
         if done.result == "absent" and not ignore_not_found:
-            return ApiWrite(done.object, "refused", "does not exist")
+            return Applied(done.object, REFUSED, ("does not exist",))
         return done
 
     await _run(apiserver, list(reversed(_ordered(_manifests(files, recursive)))), namespace, output, write)
@@ -188,7 +171,7 @@ async def _run(
     manifests: list[Mapping[str, Any]],
     namespace: str,
     output: Output,
-    write: Callable[[ApiWriter, Mapping[str, Any]], Awaitable[ApiWrite]],
+    write: Callable[[ApiWriter, Mapping[str, Any]], Awaitable[Applied]],
 ) -> None:
     if not manifests:
         raise WharfingerError("no objects found")
@@ -199,18 +182,11 @@ async def _run(
             done = await write(writer, manifest)
             written.append(done)
             if output is Output.TABLE:
-                _print(done)
+                report(done)
     if output is not Output.TABLE:
         show([one.mapping() for one in written], output)
-    if any(one.result == "refused" for one in written):
+    if any(one.result == REFUSED for one in written):
         raise typer.Exit(1)
-
-
-def _print(done: ApiWrite) -> None:
-    if done.result == "refused":
-        typer.echo(plain(f"error: {done.object}: {done.reason}"), err=True)
-    else:
-        typer.echo(plain(f"{done.object} {done.result}"))
 
 
 def _manifests(files: list[str], recursive: bool) -> Iterator[Mapping[str, Any]]:

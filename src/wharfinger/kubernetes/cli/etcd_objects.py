@@ -6,7 +6,7 @@ reasons of its settings; a test compares them.
 
 from __future__ import annotations
 
-from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, claim, container, labels, spread
+from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest, claim, container, labels, probes, spread
 
 NAME = "wharfinger-etcd"
 COMPONENT = "etcd"
@@ -41,20 +41,6 @@ def endpoints(choices: InstallChoices) -> str:
     """For `--etcd`: every member."""
     members = (f"http://{NAME}-{number}.{NAME}.{choices.namespace}.svc" for number in range(choices.etcd_replicas))
     return ",".join(f"{member}:{CLIENT_PORT}" for member in members)
-
-
-def probes(port: int = CLIENT_PORT, host: str = "") -> Manifest:
-    """Alive and ready, by etcd's own pages. `port`, `host`: where it listens; empty = the pod's address."""
-
-    def asks(path: str, **fields: int) -> Manifest:
-        get = {"path": path, "port": port, **({"host": host} if host else {})}
-        return {"httpGet": get, "timeoutSeconds": 5, **fields}
-
-    return {
-        "startupProbe": asks("/readyz", periodSeconds=5, failureThreshold=60),
-        "livenessProbe": asks("/livez", periodSeconds=10, failureThreshold=8),
-        "readinessProbe": asks("/readyz", periodSeconds=5, failureThreshold=3),
-    }
 
 
 def command(options: Manifest) -> list[str]:
@@ -133,7 +119,7 @@ def _pod(choices: InstallChoices) -> Manifest:
         env=[{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         ports=[{"name": "client", "containerPort": CLIENT_PORT}, {"name": "peer", "containerPort": PEER_PORT}],
         resources={"requests": {"cpu": "200m", "memory": "512Mi"}},
-        **probes(),
+        **probes(CLIENT_PORT),
         volumeMounts=[{"name": "data", "mountPath": DATA}],
     )
     return choices.pod_spec(

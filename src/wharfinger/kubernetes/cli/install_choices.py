@@ -165,6 +165,23 @@ def container(name: str, image: str, **fields: Any) -> Manifest:
     }
 
 
+def probes(port: int, host: str = "", *, started: str = "/readyz", tries: int = 60, scheme: str = "") -> Manifest:
+    """Of a container, by its own pages. `host`: where it listens; empty = the pod's address. `started`: the page that
+    answers within `tries` times 5 s.
+    """
+
+    def asks(path: str, **fields: int) -> Manifest:
+        where = {"scheme": scheme, "host": host}
+        get = {"path": path, "port": port, **{name: value for name, value in where.items() if value}}
+        return {"httpGet": get, "timeoutSeconds": 5, **fields}
+
+    return {
+        "startupProbe": asks(started, periodSeconds=5, failureThreshold=tries),
+        "livenessProbe": asks("/livez", periodSeconds=10, failureThreshold=8),
+        "readinessProbe": asks("/readyz", periodSeconds=5, failureThreshold=3),
+    }
+
+
 def spread(component: str) -> Manifest:
     """Affinity by which the pods of a component go to different nodes where there are several."""
     term = {"labelSelector": {"matchLabels": labels(component)}, "topologyKey": "kubernetes.io/hostname"}

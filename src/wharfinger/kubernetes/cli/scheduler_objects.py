@@ -14,6 +14,7 @@ from wharfinger.kubernetes.cli.install_choices import (
     Manifest,
     container,
     labels,
+    probes,
     spread,
     variables,
 )
@@ -129,18 +130,9 @@ def environment(choices: InstallChoices, etcd: str, temporal: str) -> dict[str, 
     }
 
 
-def probes(port: int = PORT, host: str = "") -> Manifest:
+def scheduler_probes(port: int = PORT, host: str = "") -> Manifest:
     """Alive: the process answers. Ready: it may take pods, or it is a standby that could."""
-
-    def asks(path: str, **fields: int) -> Manifest:
-        get = {"path": path, "port": port, "scheme": "HTTPS", **({"host": host} if host else {})}
-        return {"httpGet": get, "timeoutSeconds": 5, **fields}
-
-    return {
-        "startupProbe": asks("/livez", periodSeconds=5, failureThreshold=24),
-        "livenessProbe": asks("/livez", periodSeconds=10, failureThreshold=8),
-        "readinessProbe": asks("/readyz", periodSeconds=5, failureThreshold=3),
-    }
+    return probes(port, host, started="/livez", tries=24, scheme="HTTPS")
 
 
 def scheduler_objects(choices: InstallChoices, temporal: str) -> list[Manifest]:
@@ -152,7 +144,7 @@ def scheduler_objects(choices: InstallChoices, temporal: str) -> list[Manifest]:
         env=variables(environment(choices, etcd_objects.endpoints(choices), temporal)),
         ports=[{"name": "https", "containerPort": PORT}],
         resources={"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "4Gi"}},
-        **probes(),
+        **scheduler_probes(),
         volumeMounts=[
             {"name": "config", "mountPath": CONFIGURATION, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod's own

@@ -13,7 +13,16 @@ from ipaddress import ip_address
 
 from wharfinger.errors import UsageError
 from wharfinger.kubernetes.cli import etcd_objects, scheduler_objects
-from wharfinger.kubernetes.cli.install_choices import NAME, USER, InstallChoices, Manifest, container, labels, variables
+from wharfinger.kubernetes.cli.install_choices import (
+    NAME,
+    USER,
+    InstallChoices,
+    Manifest,
+    container,
+    labels,
+    probes,
+    variables,
+)
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 
@@ -160,7 +169,7 @@ def _etcd(options: Manifest, *mounts: Manifest) -> Manifest:
         etcd_objects.IMAGE,
         command=etcd_objects.command({"name": options["name"], **own, **options}),
         resources={"requests": {"cpu": "200m", "memory": "512Mi"}},
-        **etcd_objects.probes(CLIENT_PORT, LOOPBACK),
+        **probes(CLIENT_PORT, LOOPBACK),
         volumeMounts=[
             {"name": "data", "mountPath": etcd_objects.DATA},
             *({**mount, "readOnly": True} for mount in mounts),
@@ -184,7 +193,7 @@ def _scheduler(choices: InstallChoices) -> Manifest:
         ],
         env=variables(scheduler_objects.environment(choices, etcd, choices.temporal)),
         resources={"requests": {"cpu": "500m", "memory": "512Mi"}},
-        **scheduler_objects.probes(SECURE_PORT, LOOPBACK),
+        **scheduler_objects.scheduler_probes(SECURE_PORT, LOOPBACK),
         volumeMounts=[
             {"name": "kubeconfig", "mountPath": FOLDER, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a volume of the pod's own

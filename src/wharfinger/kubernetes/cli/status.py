@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, configured, option
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import InstallationMismatch, UpstreamError
 from wharfinger.kubernetes.cli.api import ApiOptions, open_api
+from wharfinger.options import setting
 from wharfinger.settings import KUBERNETES_PANEL, ElectionSettings
 
 if TYPE_CHECKING:
@@ -21,27 +23,27 @@ if TYPE_CHECKING:
     from wharfinger.kubernetes.reading.status import KubernetesStatus
     from wharfinger.process.records import InstallationRecord
 
-_LEASE = ElectionSettings()
-LeaseNameOption = Annotated[
-    str,
-    option(
-        "leader-elect-resource-name",
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """The Lease that workers hold."""
+
+    leader_elect_resource_name: str = setting(
+        ElectionSettings().name,
         "Name of the workers' Lease.",
         "NAME",
         shown="as workers choose it, by the profiles that they serve",
         panel=KUBERNETES_PANEL,
-    ),
-]
-LeaseNamespaceOption = Annotated[
-    str, option("leader-elect-resource-namespace", "Namespace of the Lease.", "NAME", panel=KUBERNETES_PANEL)
-]
+    )
+    leader_elect_resource_namespace: str = setting(
+        ElectionSettings().namespace, "Namespace of the Lease.", "NAME", panel=KUBERNETES_PANEL
+    )
 
 
 @configured
 async def status(
     *,
-    leader_elect_resource_name: LeaseNameOption = _LEASE.name,
-    leader_elect_resource_namespace: LeaseNamespaceOption = _LEASE.namespace,
+    lease: LeaseOptions,
     output: OutputOption = Output.TABLE,
     apiserver: ApiOptions,
     connection: ConnectionOptions,
@@ -54,7 +56,7 @@ async def status(
     """
     from wharfinger.kubernetes.reading.status import to_plain
 
-    election = ElectionSettings(name=leader_elect_resource_name, namespace=leader_elect_resource_namespace)
+    election = ElectionSettings(name=lease.leader_elect_resource_name, namespace=lease.leader_elect_resource_namespace)
     found = await _status(connection, apiserver, election)
     if output is not Output.TABLE:
         show(to_plain(found), output)

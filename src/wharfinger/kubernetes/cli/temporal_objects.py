@@ -36,6 +36,7 @@ POSTGRES_SETTINGS = {
     "autovacuum_vacuum_scale_factor": "0.02",
 }
 STORAGE = "32Gi"
+ASKS_POSTGRES = ["pg_isready", "--username=temporal", "--dbname=temporal", "--host=127.0.0.1"]
 
 
 def address(choices: InstallChoices) -> str:
@@ -78,9 +79,7 @@ def _postgres(choices: InstallChoices) -> Manifest:
         ),
         ports=[{"name": "postgres", "containerPort": DATABASE_PORT}],
         resources={"requests": {"cpu": "500m", "memory": "2Gi"}},
-        startupProbe=_asks_postgres(failureThreshold=60, periodSeconds=5),
-        livenessProbe=_asks_postgres(failureThreshold=8, periodSeconds=10),
-        readinessProbe=_asks_postgres(failureThreshold=3, periodSeconds=5),
+        **_probes({"exec": {"command": ASKS_POSTGRES}}),
         volumeMounts=[
             {"name": "data", "mountPath": "/var/lib/postgresql/data"},
             {"name": "password", "mountPath": PASSWORDS, "readOnly": True},
@@ -154,9 +153,7 @@ def _server(choices: InstallChoices) -> Manifest:
         env=variables(settings),
         ports=[{"name": "grpc", "containerPort": PORT}],
         resources={"requests": {"cpu": "500m", "memory": "512Mi"}},
-        startupProbe=_asks_port(failureThreshold=60, periodSeconds=5),
-        livenessProbe=_asks_port(failureThreshold=8, periodSeconds=10),
-        readinessProbe=_asks_port(failureThreshold=3, periodSeconds=5),
+        **_probes({"tcpSocket": {"port": PORT}}),
         volumeMounts=mounts,
     )
     namespace = container(
@@ -197,10 +194,10 @@ def _password() -> Manifest:
     return {"name": "password", "secret": {"secretName": SECRET, "defaultMode": 0o440}}
 
 
-def _asks_postgres(**fields: int) -> Manifest:
-    command = ["pg_isready", "--username=temporal", "--dbname=temporal", "--host=127.0.0.1"]
-    return {"exec": {"command": command}, "timeoutSeconds": 5, **fields}
-
-
-def _asks_port(**fields: int) -> Manifest:
-    return {"tcpSocket": {"port": PORT}, "timeoutSeconds": 5, **fields}
+def _probes(asked: Manifest) -> Manifest:
+    """Started, alive and ready, by one question."""
+    times = {"startupProbe": (60, 5), "livenessProbe": (8, 10), "readinessProbe": (3, 5)}
+    return {
+        probe: {**asked, "timeoutSeconds": 5, "failureThreshold": tries, "periodSeconds": seconds}
+        for probe, (tries, seconds) in times.items()
+    }

@@ -8,15 +8,17 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import ConnectionOptions, configured, option
+from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.errors import ServerError, StoreError, UsageError
+from wharfinger.options import setting
 from wharfinger.replay.cli.replay import USUAL, MemoryLimitOption
 
 if TYPE_CHECKING:
@@ -35,6 +37,25 @@ EVERY = 60.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveServing(ServingChoices):
+    """Where and how a process that follows serves its pages."""
+
+    metrics_bind_address: str = setting(
+        "", "Where a process with --follow serves /metrics, /livez and /readyz. Without: nowhere.", "ADDRESS:PORT"
+    )
+
+    def served(self) -> ServingOptions | None:
+        """None = nowhere. Raises `UsageError`."""
+        address = self.metrics_bind_address
+        if not address:
+            return None
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise UsageError(f"--metrics-bind-address takes ADDRESS:PORT, such as 127.0.0.1:10290, not {address!r}")
+        return self.at(host.removeprefix("[").removesuffix("]"), int(port))
+
+
 @configured
 def archive(
     file: Annotated[Path, typer.Argument(help="The archive: made, or written on.", metavar="FILE")],
@@ -44,15 +65,7 @@ def archive(
     ] = "24h",
     follow: Annotated[bool, typer.Option("--follow", help="Write on, once a minute, until it is stopped.")] = False,
     memory_limit: MemoryLimitOption = USUAL,
-    metrics_bind_address: Annotated[
-        str,
-        option(
-            "metrics-bind-address",
-            "Where a process with --follow serves /metrics, /livez and /readyz. Without: nowhere.",
-            "ADDRESS:PORT",
-        ),
-    ] = "",
-    serving: ServingChoices,
+    serving: ArchiveServing,
     connection: ConnectionOptions,
 ) -> None:
     """Write recorded decisions, and the states on which they were made, to a file that `replay --archive` reads.
@@ -70,7 +83,7 @@ def archive(
     if began > now:
         raise UsageError(f"--since {since} is still to come")
     memory = MemoryLimit.parse(memory_limit)
-    served = _served(metrics_bind_address, serving) if metrics_bind_address else None
+    served = serving.served()
     if served is not None and not follow:
         raise UsageError("--metrics-bind-address is for --follow")
     if follow:
@@ -105,14 +118,6 @@ def _alone(file: Path) -> Iterator[None]:
         yield
     finally:
         os.close(locked)
-
-
-def _served(address: str, serving: ServingChoices) -> ServingOptions:
-    """Where pages are served. Raises `UsageError`."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise UsageError(f"--metrics-bind-address takes ADDRESS:PORT, such as 127.0.0.1:10290, not {address!r}")
-    return serving.at(host.removeprefix("[").removesuffix("]"), int(port))
 
 
 async def _written(file: Path, connection: ConnectionOptions, since: datetime, memory: MemoryLimit) -> None:
