@@ -94,7 +94,7 @@ async def test_a_late_wave_writes_nothing(scene: RunScene) -> None:
     await scene.settle()
     await scene.store.delete(placement_keys.work(P, "a"))
     written = await scene.write(late, fence)
-    assert written.moved == (f"a: {placement_keys.rollout(P)}",)
+    assert written.moved == tuple(f"{name}: {placement_keys.rollout(P)}" for name in ("a", "b"))
     assert "a" not in await scene.has()
 
 

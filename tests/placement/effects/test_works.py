@@ -207,7 +207,7 @@ async def test_a_late_wave_changes_nothing_after_a_later_one() -> None:
     await scene.edit("2")
     plan = await scene.seen_plan()
     late = scene.wave(plan, run="old")
-    assert (await begin_wave(scene.store, late, TIME))[0]
+    assert (await begin_wave(scene.store, late, TIME)).revision
     await scene.edit("3")
     await scene.settle()
     before = scene.store.revision

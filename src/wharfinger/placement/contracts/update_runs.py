@@ -15,6 +15,7 @@ from pydantic import Field
 from temporalio import activity
 
 from wharfinger.placement.contracts.placements import StreamRevisions
+from wharfinger.placement.model.delivery import Want
 from wharfinger.placement.model.update_runs import RunPhase
 from wharfinger.process.contract import Contract
 
@@ -97,6 +98,11 @@ class RunWrite(Contract):
     object: int = 0
     """Mod revision of its MemberCluster."""
 
+    @property
+    def want(self) -> Want:
+        """What the work asks for."""
+        return "present" if self.snapshot else "absent"
+
 
 class PlannedRun(Contract):
     """What `plan_run` answers."""
@@ -155,6 +161,16 @@ class RecordRunInput(RunRequest):
     planned: PlannedRun
     wave: str
     """Identifies the wave."""
+
+    @property
+    def decision(self) -> int:
+        """Mod revision of the decision."""
+        return self.planned.decision
+
+    @property
+    def rollout(self) -> int:
+        """Mod revision of `rollouts/<P>`."""
+        return self.planned.rollout
 
 
 class RecordedRun(Contract):

@@ -21,11 +21,11 @@ from wharfinger.placement.contracts.placements import (
     DecideInput,
     EvictionEnd,
     RefusedBy,
-    StreamRevisions,
 )
 from wharfinger.placement.deciding.deviations import in_order
 from wharfinger.placement.deciding.question import counting
 from wharfinger.placement.effects.questions import WhatFollows, answer, differs
+from wharfinger.placement.effects.works import shown
 from wharfinger.placement.model.placement import PlacementDecision
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import SeenDecision
@@ -169,7 +169,7 @@ async def commit(store: Store, request: CommitDecisionInput, time: str) -> Commi
     if _is_ours(found, request):
         return CommittedPlacement(outcome="committed", revision=answered.revision)
     moved = [compare.key for compare in compares if not compare.holds(found[compare.key])]
-    return CommittedPlacement(outcome="contended", seen=_shown(found), moved=", ".join(moved[:3]))
+    return CommittedPlacement(outcome="contended", seen=shown(answered.reads), moved=", ".join(moved[:3]))
 
 
 async def _remove_parts(store: Store, reference: str, decision: int) -> None:
@@ -248,12 +248,3 @@ def _is_ours(found: dict[str, KeyValue | None], request: CommitDecisionInput) ->
         return False
     ours = [(one.identity, request.run_id) for one in decided.evictions]
     return bool(ours) and [(record.identity, record.run_id) for record in records] == ours
-
-
-def _shown(found: dict[str, KeyValue | None]) -> StreamRevisions:
-    """What the next attempt must have seen: the newest of what was read in each stream."""
-    newest = {"objects": 0, "hub": 0}
-    for key, kv in found.items():
-        stream = "hub" if key.startswith(placement_keys.HUB) else "objects"
-        newest[stream] = max(newest[stream], kv.mod_revision if kv is not None else 0)
-    return StreamRevisions(**newest)

@@ -6,7 +6,7 @@ all that their writes will compare) and wait by it; `status` and `plan` show it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,7 +51,11 @@ class Rollout:
     spec: DeliverySpec = _NOBODYS
     trouble: str = ""
     """Why something cannot go on."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """Member -> why it cannot be said what is changed for it."""
     deleting: bool = False
+    leaves: bool = False
+    """Whether objects stay on members that the placement leaves."""
     forgets: bool = False
     """Whether it is gone from all members, and its snapshots are to be removed."""
     selects: bool = False
@@ -62,10 +66,17 @@ class Rollout:
         """Whether nothing of it is on any member."""
         return self.deleting and not self.members
 
+    @property
+    def foreseen(self) -> rolling.ForeseenRollout | None:
+        """What would follow if everything went well; None where update runs deliver it."""
+        if self.spec.external and not self.deleting:
+            return None
+        return rolling.foresee(self.members, self.steps.target, self.spec.budget, leave=self.leaves)
 
-def rollout_of(view: HubView, reference: str) -> Rollout:
-    """How a placement stands."""
-    seen, stored = view.placements.get(reference), view.decisions.get(reference)
+
+def rollout_of(view: HubView, reference: str, supposed: SeenDecision | None = None) -> Rollout:
+    """How a placement stands; `supposed`: a decision instead of the stored one."""
+    seen, stored = view.placements.get(reference), supposed or view.decisions.get(reference)
     if stored is None:
         return Rollout(deleting=seen is None)
     if (seen is None or seen.placement.deleting) and not stored.deleting:
@@ -73,7 +84,7 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
     spec = seen.delivery if seen is not None else _NOBODYS
     number, pinned = wanted_snapshot(view, reference)
     snapshot = view.delivery.snapshots.get(reference, {}).get(number)
-    changed, troubles = _changed(view, reference, snapshot, stored)
+    changed, troubles = changed_for_chosen(view, reference, snapshot, stored)
     works, results = view.works.get(reference, {}), view.results.get(reference, {})
     chosen = {one.name: one.identity for one in stored.chosen}
     there = number if snapshot is not None else 0
@@ -83,7 +94,8 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
         if name not in troubles or name in works
     )
     members = tuple(replace(one, current=True) if one.member in troubles else one for one in members)
-    steps = rolling.plan(members, _target(seen, stored), spec.budget, leave=stored.deleting and stored.abandons)
+    leaves = stored.deleting and stored.abandons
+    steps = rolling.plan(members, _target(seen, stored), spec.budget, leave=leaves)
     if spec.external and not stored.deleting:
         kept = _left_to_runs(view, reference, _only(steps, (StepKind.REMOVE, StepKind.DROP)))
         steps = replace(steps, steps=kept, held=(), timer=None)
@@ -98,7 +110,9 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
         overrides=changed,
         spec=spec,
         trouble=_trouble(view, reference, stored, troubles),
+        troubles=troubles,
         deleting=stored.deleting,
+        leaves=leaves,
         forgets=stored.deleting
         and not members
         and (reference in view.delivery.snapshots or reference in view.delivery.pins),
@@ -117,7 +131,12 @@ def _trouble(view: HubView, reference: str, stored: SeenDecision, troubles: Mapp
     pinned = []
     if pin is not None and known and pin.snapshot not in known and not stored.deleting:
         pinned.append(f"it is pinned to snapshot {pin.snapshot}, which is not kept: the newest is wanted")
-    return record.trouble or "; ".join(pinned + sorted(troubles.values())[:3])
+    return record.trouble or "; ".join(pinned + told_of_members(troubles)[:3])
+
+
+def told_of_members(troubles: Mapping[str, str]) -> list[str]:
+    """A sentence for each member, by name."""
+    return [f"member {name}: {why}" for name, why in sorted(troubles.items())]
 
 
 def _left_to_runs(view: HubView, reference: str, steps: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:
@@ -135,26 +154,6 @@ def wanted_snapshot(view: HubView, reference: str) -> tuple[int, bool]:
     if pin is not None and pin.snapshot in known:
         return pin.snapshot, True
     return max(known, default=0), False
-
-
-def concerning(view: HubView, reference: str, snapshot: SnapshotRecord) -> list[Override]:
-    """The overrides that may change something of a snapshot."""
-    if not view.delivery.overrides:
-        return []
-    ref = PlacementRef.parse(reference)
-    objects = view.delivery.objects_of(snapshot)
-    namespaces = {one.namespace for one in objects}
-    kinds = {(one.group, one.kind, one.namespace, one.name) for one in objects}
-    return [
-        override
-        for override in view.delivery.overrides.values()
-        if override.placement in (None, ref)
-        and any(
-            (one.group, one.kind, one.namespace, one.name) in kinds
-            or (one.kind == "Namespace" and not one.group and one.name in namespaces)
-            for one in override.selectors
-        )
-    ]
 
 
 def concerned(view: HubView, overrides: Iterable[Override]) -> set[str]:
@@ -175,30 +174,29 @@ def concerned(view: HubView, overrides: Iterable[Override]) -> set[str]:
 
 
 def changes_for(
-    view: HubView, reference: str, snapshot: SnapshotRecord, overrides: Iterable[Override], member: str
+    view: HubView, reference: str, snapshot: SnapshotRecord, member: str
 ) -> tuple[overriding.ResolvedOverride, ...]:
     """What is changed for one member. Raises `OverrideError`."""
-    labels = view.members[member].member.labels if member in view.members else {}
+    overrides = view.delivery.changes_of(reference, snapshot).overrides
+    if not overrides:
+        return ()
     objects = view.delivery.objects_of(snapshot)
-    return overriding.resolved(overrides, PlacementRef.parse(reference), member, labels, objects)
+    return overriding.resolved(overrides, PlacementRef.parse(reference), member, _labels(view, member), objects)
 
 
-def _changed(
+def changed_for_chosen(
     view: HubView, reference: str, snapshot: SnapshotRecord | None, stored: SeenDecision
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Digests of what is changed for members, and why that cannot be said for others."""
-    if snapshot is None or stored.deleting or not view.delivery.overrides:
-        return {}, {}
-    known = view.delivery.changes_of(reference, snapshot)
-    overrides: list[Override] | None = None
     changed: dict[str, str] = {}
     troubles: dict[str, str] = {}
+    if snapshot is None or stored.deleting or not view.delivery.overrides:
+        return changed, troubles
+    known = view.delivery.changes_of(reference, snapshot).members
     for name in (one.name for one in stored.chosen):
-        labels = view.members[name].member.labels if name in view.members else {}
         before = known.get(name)
-        if before is None or before.labels != labels:
-            overrides = concerning(view, reference, snapshot) if overrides is None else overrides
-            before = known[name] = _change(view, reference, snapshot, overrides, name)
+        if before is None or before.labels != _labels(view, name):
+            before = known[name] = _change(view, reference, snapshot, name)
         if before.trouble:
             troubles[name] = before.trouble
         elif before.digest:
@@ -206,20 +204,21 @@ def _changed(
     return changed, troubles
 
 
-def _change(
-    view: HubView, reference: str, snapshot: SnapshotRecord, overrides: Sequence[Override], name: str
-) -> ChangedThere:
+def _labels(view: HubView, member: str) -> Mapping[str, str]:
+    return view.members[member].member.labels if member in view.members else {}
+
+
+def _change(view: HubView, reference: str, snapshot: SnapshotRecord, name: str) -> ChangedThere:
     """What overrides come to on one member, as long as it has these labels."""
-    labels = view.members[name].member.labels if name in view.members else {}
+    labels = _labels(view, name)
     try:
-        changes = changes_for(view, reference, snapshot, overrides, name) if overrides else ()
+        changes = changes_for(view, reference, snapshot, name)
         digest, size = overriding.digest_and_size(changes)
-        if size > LARGEST and (size > MOST or len(WorkRecord(resolved=written(changes)).to_bytes()) > LARGEST):
-            why = f"what overrides change there is too large to be kept ({size // 1024} KiB)"
-            return ChangedThere(labels, trouble=f"member {name}: {why}")
-        return ChangedThere(labels, digest)
     except overriding.OverrideError as error:
-        return ChangedThere(labels, trouble=f"member {name}: {error}")
+        return ChangedThere(labels, trouble=str(error))
+    if size > LARGEST and (size > MOST or len(WorkRecord(resolved=written(changes)).to_bytes()) > LARGEST):
+        return ChangedThere(labels, trouble=f"what overrides change there is too large to be kept ({size // 1024} KiB)")
+    return ChangedThere(labels, digest)
 
 
 def written(changes: Iterable[overriding.ResolvedOverride]) -> tuple[dict[str, Any], ...]:

@@ -35,7 +35,7 @@ from wharfinger.placement.contracts.placement_rollouts import (
 from wharfinger.placement.contracts.placements import StreamRevisions
 from wharfinger.placement.deciding.enveloping import is_envelope, opened
 from wharfinger.placement.effects.selected import Selected, read_selected
-from wharfinger.placement.effects.works import next_record, record_of, shown
+from wharfinger.placement.effects.works import next_record, record_of, rewrite, shown
 from wharfinger.placement.model.delivery import ObjectId
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import HISTORY_LIMIT
@@ -301,17 +301,10 @@ async def _finish(
     compares: Sequence[Compare] = (),
     writes: Sequence[Operation] = (),
 ) -> TakenSnapshot:
-    key = placement_keys.rollout(request.placement)
-    conditions = [
-        Compare(key, "mod", request.rollout),
-        Compare(placement_keys.decision(request.placement), "mod", request.decision),
-        *compares,
-    ]
-    followed = [Get(one.key) for one in conditions if one.key.startswith(placement_keys.HUB)]
-    answered = await store.txn(conditions, [Put(key, after.to_bytes()), *writes], followed)
-    if not answered.succeeded:
-        return TakenSnapshot(outcome="contended", seen=shown(answered.reads))
-    return _taken(outcome, after, selected, answered.revision)
+    done = await rewrite(store, request, after, compares, writes)
+    if not done.revision:
+        return TakenSnapshot(outcome="contended", seen=done.seen)
+    return _taken(outcome, after, selected, done.revision)
 
 
 def _taken(outcome: Any, record: RolloutRecord, selected: Selected, revision: int) -> TakenSnapshot:

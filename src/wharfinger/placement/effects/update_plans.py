@@ -5,13 +5,13 @@ Pure. `deciding.stages` divides the members into stages; here is what KubeFleet 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.placement.deciding import overriding, stages
+from wharfinger.placement.deciding import stages
 from wharfinger.placement.deciding.stages import RunMember
-from wharfinger.placement.effects.rolling_out import changes_for, concerning
+from wharfinger.placement.effects.rolling_out import changed_for_chosen, changes_for, told_of_members, written
 from wharfinger.placement.model.placement import PlacementType
 from wharfinger.placement.model.update_runs import RunPlan
 from wharfinger.placement.state.hub_view import HubView
@@ -55,8 +55,9 @@ def make_plan(view: HubView, reference: str, run: SeenRun, snapshot: int) -> Mad
     if strategy is None:
         name, why = run.run.strategy[:80], view.unreadable.get(key)
         problems.append(f"strategy {name} cannot be read: {why}" if why else f"there is no strategy {name}")
-    changed, troubles, overrides = _changed(view, reference, stored, snapshot)
-    problems += troubles
+    taken = view.delivery.snapshots.get(reference, {}).get(snapshot)
+    changed, troubles = changed_for_chosen(view, reference, taken, stored)
+    problems += told_of_members(troubles)
     if problems or strategy is None:
         return MadePlan(problem="; ".join(problems))
     members = list(_members(view, reference, stored, changed))
@@ -64,7 +65,7 @@ def make_plan(view: HubView, reference: str, run: SeenRun, snapshot: int) -> Mad
     if isinstance(plan, str):
         return MadePlan(problem=plan)
     previous = {one.name: one.previous_overrides for one in members if one.previous_overrides}
-    return MadePlan(plan, overrides=overrides, previous=previous)
+    return MadePlan(plan, overrides=_contents(view, reference, changed, snapshot), previous=previous)
 
 
 def _problems(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDecision, snapshot: int) -> Iterator[str]:
@@ -78,27 +79,13 @@ def _problems(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDe
         yield f"the placement has no snapshot {snapshot}"
 
 
-def _changed(
-    view: HubView, reference: str, stored: SeenDecision, number: int
-) -> tuple[dict[str, str], list[str], dict[str, tuple[dict[str, Any], ...]]]:
-    """Digests by member, members for which that cannot be worked out, and what is changed by digest."""
-    snapshot = view.delivery.snapshots.get(reference, {}).get(number)
-    if snapshot is None or not view.delivery.overrides:
-        return {}, [], {}
-    found = concerning(view, reference, snapshot)
-    changed: dict[str, str] = {}
-    troubles: list[str] = []
-    contents: dict[str, tuple[dict[str, Any], ...]] = {}
-    for one in stored.chosen if found else ():
-        try:
-            resolved = changes_for(view, reference, snapshot, found, one.name)
-            digest = changed[one.name] = overriding.digest(resolved)
-        except overriding.OverrideError as error:
-            troubles.append(f"member {one.name}: {error}")
-            continue
-        if digest:
-            contents[digest] = tuple(overriding.to_json(resolved))
-    return changed, troubles, contents
+def _contents(
+    view: HubView, reference: str, changed: Mapping[str, str], number: int
+) -> dict[str, tuple[dict[str, Any], ...]]:
+    """What is changed, by digest. `changed`: digests by member."""
+    snapshots = view.delivery.snapshots.get(reference, {})
+    members = {digest: name for name, digest in changed.items()}
+    return {digest: written(changes_for(view, reference, snapshots[number], name)) for digest, name in members.items()}
 
 
 def _members(view: HubView, reference: str, stored: SeenDecision, changed: dict[str, str]) -> Iterator[RunMember]:

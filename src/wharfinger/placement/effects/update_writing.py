@@ -7,7 +7,7 @@ object. A slow try of an earlier wave, or of another run, therefore changes noth
 
 from __future__ import annotations
 
-from wharfinger.etcd.store import Compare, Get, KeyValue, Operation, Put, Store
+from wharfinger.etcd.store import Compare, Get, Operation, Put, Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import (
     END,
@@ -36,7 +36,7 @@ from wharfinger.placement.contracts.update_runs import (
     decoded,
 )
 from wharfinger.placement.effects.update_plans import MadePlan, make_plan
-from wharfinger.placement.effects.works import earlier, is_of, next_record, record_of, shown, write_each
+from wharfinger.placement.effects.works import begin_wave, next_record, put_work, record_of, rewrite, shown, write_each
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.model.update_runs import RunState
 from wharfinger.placement.state.hub_view import HubView
@@ -55,9 +55,8 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
             made = MadePlan(problem=f"the plan is larger than {LARGEST_PLAN // 1024} KiB")
     if made.problem:
         return await _refuse(store, view, request, made.problem, time)
-    reference = request.placement
-    plan, rollout = _key(request, PLAN), placement_keys.rollout(reference)
-    there = (await store.get(rollout)).kv
+    reference, plan = request.placement, _key(request, PLAN)
+    there = (await store.get(placement_keys.rollout(reference))).kv
     before = record_of(there)
     wave = next_record(before, request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
     if run.run.state is RunState.RUN:  # it goes on at once: later runs wait for it
@@ -65,26 +64,15 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
         if held and not run.supersedes:
             return BegunRun(outcome="contended", seen=shown([there]))
         wave = wave.model_copy(update={"run": request.holder})
-    answered = await store.txn(
-        [
-            _same_life(request),
-            Compare(plan, "create", 0),
-            Compare(rollout, "mod", request.rollout),
-            Compare(placement_keys.decision(reference), "mod", request.decision),
-            # Old snapshots are removed meanwhile: a plan may only name one that is kept.
-            Compare(
-                placement_keys.snapshot(reference, request.snapshot),
-                "mod",
-                view.mod_revision(placement_keys.snapshot(reference, request.snapshot)),
-            ),
-        ],
-        [Put(plan, value), Put(rollout, wave.to_bytes())],
-        [Get(plan)],
-    )
-    if not answered.succeeded and answered.reads[0] is None:
-        return BegunRun(outcome="contended", seen=StreamRevisions(hub=there.mod_revision if there is not None else 0))
-    kept = answered.reads[0] if not answered.succeeded else None
-    return BegunRun(outcome="begun", seen=StreamRevisions(hub=kept.mod_revision if kept else answered.revision))
+    # Old snapshots are removed meanwhile: a plan may only name one that is kept.
+    snapshot = placement_keys.snapshot(reference, request.snapshot)
+    kept = Compare(snapshot, "mod", view.mod_revision(snapshot))
+    compares = [_same_life(request), Compare(plan, "create", 0), kept]
+    begun = await rewrite(store, request, wave, compares, [Put(plan, value)])
+    earlier = begun.found.get(plan)
+    if earlier is not None:
+        return BegunRun(outcome="begun", seen=StreamRevisions(hub=earlier.mod_revision))
+    return BegunRun(outcome="begun" if begun.revision else "contended", seen=begun.seen)
 
 
 def _may_be_kept(value: bytes) -> bool:
@@ -120,7 +108,7 @@ async def _refuse(store: Store, view: HubView, request: BeginRunInput, problem: 
 
 async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRun:
     """Put progress and rewrite `rollouts/<P>`, or put how the run ended. May be called again."""
-    planned, rollout = request.planned, placement_keys.rollout(request.placement)
+    planned = request.planned
     operations: list[Operation] = []
     if planned.ends is not None and planned.ends not in ("stopped", "planned"):
         end = {"outcome": planned.ends, "why": planned.why, "retries": planned.retries, "time": time}
@@ -129,42 +117,17 @@ async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRu
         answered = await store.txn([_same_life(request)], operations)
         put = answered.succeeded and operations
         return RecordedRun(outcome="recorded", seen=StreamRevisions(hub=answered.revision if put else 0))
-    there = (await store.get(rollout)).kv
-    before = record_of(there)
-    if there is not None and before.token == request.wave:
-        return _recorded(there.mod_revision)  # an earlier try, whose answer was lost
+    key = _key(request, PROGRESS)
     progress = RunProgressRecord.model_validate_json(decoded(planned.progress)).model_copy(
         update={"token": request.wave, "time": time}
     )
-    wave = next_record(before, request, time).model_copy(update={"token": request.wave, "run": request.holder})
-    answered = await store.txn(
-        [
-            _same_life(request),
-            Compare(rollout, "mod", planned.rollout),
-            Compare(placement_keys.decision(request.placement), "mod", planned.decision),
-            Compare(_key(request, PROGRESS), "mod", planned.recorded),
-        ],
-        [Put(_key(request, PROGRESS), progress.to_bytes()), Put(rollout, wave.to_bytes()), *operations],
-        [Get(rollout), Get(placement_keys.decision(request.placement)), Get(_key(request, PROGRESS))],
-    )
-    if answered.succeeded:
-        return _recorded(answered.revision)
-    found = answered.reads[0]
-    if found is not None and record_of(found).token == request.wave:
-        return _recorded(found.mod_revision)
-    moved = shown(answered.reads)
-    if _token_of(answered.reads[2]) == request.wave:  # it was recorded, and its wave is over: its writes fail
-        return RecordedRun(outcome="recorded", seen=moved)
-    return RecordedRun(outcome="contended", seen=moved)
-
-
-def _token_of(kv: KeyValue | None) -> str:
-    record = RunProgressRecord.from_bytes(kv and kv.value)
-    return record.token if record is not None else ""
-
-
-def _recorded(revision: int) -> RecordedRun:
-    return RecordedRun(outcome="recorded", rollout=revision, seen=StreamRevisions(hub=revision))
+    compares = [_same_life(request), Compare(key, "mod", planned.recorded)]
+    begun = await begin_wave(store, request, time, compares, [Put(key, progress.to_bytes()), *operations])
+    kv = begun.found.get(key)
+    stored = RunProgressRecord.from_bytes(kv and kv.value)
+    # Where an earlier try recorded it, and its wave is over, its writes fail.
+    recorded = begun.revision or (stored is not None and stored.token == request.wave)
+    return RecordedRun(outcome="recorded" if recorded else "contended", rollout=begun.revision, seen=begun.seen)
 
 
 async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> WrittenRunWorks:
@@ -179,50 +142,20 @@ async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> Wri
 
 
 async def _write_one(store: Store, request: WriteRunWorksInput, plan: RunPlanRecord, step: RunWrite) -> tuple[str, int]:
-    """Which key had moved, empty when it is written; and the revision of the answer."""
-    reference = request.placement
-    key = placement_keys.work(reference, step.member)
-    found = (await store.get(key)).kv
-    if (found.mod_revision if found is not None else 0) != step.work:
-        return _is_written(key, found, step)
-    compares = [
-        _same_life(request),
-        Compare(placement_keys.rollout(reference), "mod", request.rollout),
-        Compare(placement_keys.decision(reference), "mod", request.decision),
-        Compare(key, "mod", step.work),
-        Compare(placement_keys.member_cluster(step.member), "mod", step.object),
-    ]
-    work = _work(plan, step, found)
-    if work is None:
-        return "overrides", 0
-    answered = await store.txn(compares, [Put(key, work.to_bytes())], [Get(one.key) for one in compares])
-    if answered.succeeded:
-        return "", answered.revision
-    read = dict(zip((one.key for one in compares), answered.reads, strict=True))
-    moved, ours = _is_written(key, read[key], step)
-    if not moved:
-        return "", ours
-    return next((one.key for one in compares if not one.holds(read[one.key])), key), shown(answered.reads).hub
+    there = Compare(placement_keys.member_cluster(step.member), "mod", step.object)
+    compares = [_same_life(request), there]
+    return await put_work(store, request, step, lambda before: _work(plan, step, before), compares)
 
 
-def _is_written(key: str, found: KeyValue | None, step: RunWrite) -> tuple[str, int]:
-    """Whether an earlier try of the same wave wrote it, whose answer was lost."""
-    want = "present" if step.snapshot else "absent"
-    if found is not None and is_of(found, (step.counter, want, step.identity)):
-        return "", found.mod_revision
-    return key, found.mod_revision if found is not None else 0
-
-
-def _work(plan: RunPlanRecord, step: RunWrite, found: KeyValue | None) -> WorkRecord | None:
+def _work(plan: RunPlanRecord, step: RunWrite, former: WorkRecord) -> WorkRecord | None:
     """The work that is written; None when the contents of its overrides are not in the plan."""
+    changed = {"counter": step.counter, "since": step.counter, "want": step.want}
     if not step.snapshot:
-        return earlier(found).model_copy(update={"counter": step.counter, "since": step.counter, "want": "absent"})
+        return former.model_copy(update=changed)
     if step.overrides and step.overrides not in plan.overrides:
         return None
     return WorkRecord(
-        counter=step.counter,
-        since=step.counter,
-        want="present",
+        **changed,
         identity=step.identity,
         placement=plan.placement,
         snapshot=step.snapshot,

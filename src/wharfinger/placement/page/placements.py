@@ -18,7 +18,6 @@ from wharfinger.errors import NotFound, ServerError, StoreError
 from wharfinger.etcd.store import Store
 from wharfinger.page.follow.plain import bounded, text
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.placement.deciding.rolling import foresee
 from wharfinger.placement.page.hubs import HubReading
 from wharfinger.placement.page.update_runs import UpdateRunPageReader
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
@@ -153,10 +152,7 @@ def _plan(found: PlacementDelivery) -> dict[str, Any]:
     """What follows: by the stored decision, wave by wave, if everything goes well; and what a new one would change."""
     rollout = found.rollout
     steps, spec = rollout.steps, rollout.spec
-    foreseen = None
-    if not spec.external or rollout.deleting:
-        leave = rollout.deleting and found.record.abandons
-        foreseen = foresee(rollout.members, steps.target, spec.budget, leave=leave)
+    foreseen = rollout.foreseen
     waves = None if foreseen is None else [members_by_kind(one[:MOST_MEMBERS]) for one in foreseen.waves[:MOST_STEPS]]
     anew = supposed_of(found.reading.view, found.reference)
     return {

@@ -15,8 +15,8 @@ from wharfinger.etcd.store import Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
 from wharfinger.placement.contracts.placement_records import DecisionRecord
-from wharfinger.placement.deciding import overriding, rolling
-from wharfinger.placement.effects.rolling_out import NO_ROLLOUT, Rollout, changes_for, concerning, rollout_of
+from wharfinger.placement.deciding import rolling
+from wharfinger.placement.effects.rolling_out import NO_ROLLOUT, Rollout, rollout_of
 from wharfinger.placement.model.placement import ChosenMember
 from wharfinger.placement.reading.observe_placements import read_one
 from wharfinger.placement.reading.placement_conditions import (
@@ -150,7 +150,6 @@ def delivery_of(reading: DeliveryReading) -> PlacementDelivery:
             else f"there is no placement {reference}"
         )
     rollout = rollout_of(view, reference)
-    troubles = _override_troubles(reading, record, rollout)
     chosen = record.decision.names
     names = sorted(chosen.keys() | reading.works.keys())
     by_name, held = {one.member: one for one in rollout.members}, frozenset(rollout.steps.held)
@@ -163,7 +162,7 @@ def delivery_of(reading: DeliveryReading) -> PlacementDelivery:
             delivery=by_name.get(name),
             work=reading.works.get(name),
             result=_result_of(reading, name),
-            trouble=troubles.get(name, ""),
+            trouble=rollout.troubles.get(name, ""),
             online=name in view.members and view.members[name].there,
         )
         for name in names
@@ -183,22 +182,6 @@ def _is_behind(reading: DeliveryReading, record: DecisionRecord) -> bool:
     placement, decision = seen.placement, record.decision
     changed = placement.generation > decision.generation or placement.deleting != record.deleting
     return changed and seen.revision != record.placement
-
-
-def _override_troubles(reading: DeliveryReading, record: DecisionRecord, rollout: Rollout) -> dict[str, str]:
-    """Why overrides cannot be resolved, by member."""
-    view, reference = reading.view, reading.reference
-    snapshot = view.delivery.snapshots.get(reference, {}).get(rollout.snapshot)
-    overrides = concerning(view, reference, snapshot) if snapshot is not None else []
-    found: dict[str, str] = {}
-    if snapshot is None or not overrides:
-        return found
-    for name in record.decision.names:
-        try:
-            changes_for(view, reference, snapshot, overrides, name)
-        except overriding.OverrideError as error:
-            found[name] = str(error)
-    return found
 
 
 def _member(

@@ -20,7 +20,7 @@ from wharfinger.objects.documents.merge import marked
 from wharfinger.objects.model.names import is_dns_subdomain, is_qualified_name
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
-from wharfinger.placement.deciding.rolling import ForeseenRollout, foresee
+from wharfinger.placement.deciding.rolling import ForeseenRollout
 from wharfinger.placement.effects.questions import answer
 from wharfinger.placement.effects.rolling_out import rollout_of
 from wharfinger.placement.model.delivery import RolloutStep
@@ -216,29 +216,11 @@ def supposed_of(view: HubView, reference: str) -> SupposedPlacement | None:
 def _foreseen(view: HubView, reference: str, decision: PlacementDecision) -> ForeseenRollout:
     """How such a decision would be rolled out."""
     seen, stored = view.placements.get(reference), view.decisions.get(reference)
-    supposed_decision = SeenDecision(
-        revision=stored.revision if stored is not None else 0,
-        identity=seen.placement.identity if seen is not None else 0,
+    supposed = SeenDecision(
         policy=decision.policy,
-        digest="",
         chosen=decision.chosen,
         condition=decision.condition,
-        counting="",
-        evicted=stored.evicted if stored is not None else frozenset(),
         abandons=seen.abandons if seen is not None else stored is not None and stored.abandons,
         deleting=seen is None or seen.placement.deleting,
-        names=(),
-        codes=b"",
     )
-    view.decisions[reference] = supposed_decision
-    try:
-        rollout = rollout_of(view, reference)
-    finally:
-        if stored is not None:
-            view.decisions[reference] = stored
-        else:
-            del view.decisions[reference]
-    if rollout.spec.external and not rollout.deleting:
-        return ForeseenRollout()
-    leave = rollout.deleting and supposed_decision.abandons
-    return foresee(rollout.members, rollout.steps.target, rollout.spec.budget, leave=leave)
+    return rollout_of(view, reference, supposed).foreseen or ForeseenRollout()

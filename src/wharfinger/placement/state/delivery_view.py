@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -20,6 +20,7 @@ from wharfinger.placement.contracts.delivery_records import (
     WorkRecord,
 )
 from wharfinger.placement.model.delivery import ObjectId, Override
+from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.spec.placement_override_fields import stored_override
 from wharfinger.placement.state.seen import put_below, store
 from wharfinger.process.records import Record
@@ -45,6 +46,17 @@ class ChangedThere:
     digest: str = ""
     trouble: str = ""
     """Why it cannot be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideChanges:
+    """What overrides change of one snapshot."""
+
+    snapshot: SnapshotRecord
+    overrides: tuple[Override, ...]
+    """Those that may change something of it."""
+    members: dict[str, ChangedThere]
+    """By name, as far as it was found; callers add what they find."""
 
 
 class DeliveryView:
@@ -76,8 +88,8 @@ class DeliveryView:
         self._waiters: dict[str, asyncio.Event] = {}
         self._objects: dict[int, tuple[SnapshotRecord, frozenset[ObjectId]]] = {}
         """By the identity of the record, which is kept with them."""
-        self._changes: dict[str, tuple[SnapshotRecord, dict[str, ChangedThere]]] = {}
-        """Placement -> what overrides change of this snapshot; forgotten when any override changes."""
+        self._changes: dict[str, OverrideChanges] = {}
+        """By placement; forgotten when any override changes."""
 
     def tick(self, elapsed: float) -> None:
         """So many seconds have passed in which etcd was seen."""
@@ -170,12 +182,25 @@ class DeliveryView:
             found = self._objects[id(snapshot)] = snapshot, ids
         return found[1]
 
-    def changes_of(self, reference: str, snapshot: SnapshotRecord) -> dict[str, ChangedThere]:
-        """What overrides change of a snapshot, by member, as far as it was found; callers add what they find."""
+    def changes_of(self, reference: str, snapshot: SnapshotRecord) -> OverrideChanges:
+        """What overrides change of a snapshot."""
         found = self._changes.get(reference)
-        if found is None or found[0] is not snapshot:
-            found = self._changes[reference] = snapshot, {}
-        return found[1]
+        if found is None or found.snapshot is not snapshot:
+            overrides = tuple(self._concerning(reference, snapshot)) if self.overrides else ()
+            found = self._changes[reference] = OverrideChanges(snapshot, overrides, {})
+        return found
+
+    def _concerning(self, reference: str, snapshot: SnapshotRecord) -> Iterator[Override]:
+        ref, objects = PlacementRef.parse(reference), self.objects_of(snapshot)
+        namespaces = {one.namespace for one in objects}
+        kinds = {(one.group, one.kind, one.namespace, one.name) for one in objects}
+        for override in self.overrides.values():
+            if override.placement in (None, ref) and any(
+                (one.group, one.kind, one.namespace, one.name) in kinds
+                or (one.kind == "Namespace" and not one.group and one.name in namespaces)
+                for one in override.selectors
+            ):
+                yield override
 
     def notify(self, reference: str) -> None:
         """Something of a placement changed."""

@@ -223,24 +223,24 @@ def code_of(plugin: str, code: str) -> int:
     return min(found, NOT_THERE - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeenDecision:
-    """A stored decision, small: without texts and scores of those that were not chosen."""
+    """A stored decision, or a supposed one, small: without texts and scores of those that were not chosen."""
 
-    revision: int
+    revision: int = 0
     """Mod revision of its key."""
-    identity: int
+    identity: int = 0
     policy: int
-    digest: str
+    digest: str = ""
     chosen: tuple[ChosenMember, ...]
     condition: PolicyCondition
-    counting: str
-    evicted: frozenset[str]
+    counting: str = ""
+    evicted: frozenset[str] = frozenset()
     abandons: bool
     deleting: bool
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
     """Every member that it names, sorted."""
-    codes: bytes
+    codes: bytes = b""
     """What it says of each of these."""
 
     def code(self, member: str) -> int:
