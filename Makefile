@@ -61,9 +61,10 @@ lint: linked docs
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
 
-# Strict: a broken link, a missing anchor or a page in no menu fails.
+# Strict: a broken link, a missing anchor or a page in no menu fails. (With --quiet MkDocs would count no warnings.)
 docs: linked
-	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
+	@mkdir -p build
+	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build > build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
 
 types: linked
 	@$(BIN)/mypy
@@ -118,9 +119,11 @@ browser: linked
 	@$(PIP) install 'playwright>=1.50' 'axe-playwright-python>=0.1.4'
 	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 
-# A cluster of 5,000 nodes and 50,000 pods in memory, and the page before it: some minutes.
-pictures: linked
+# A cluster of 5,000 nodes and 50,000 pods in memory, and the page before it: some minutes. Then the quick start in
+# Temporal's UI.
+pictures: setup
 	@$(BIN)/python -m tests.page.pictures docs/pictures
+	@$(BIN)/python -m tests.page.temporal_pictures docs/pictures
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""The asynchronous plugins of docs/plugins.md work as the guide says."""
+"""The plugins of docs/async-plugins.md work as the guide says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 from aiohttp import web
 
 from tests.conftest import free_port
-from tests.framework.test_guide import blocks
+from tests.framework.test_guide import GUIDE, blocks
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.plugins import builtin
@@ -22,8 +22,9 @@ from wharfinger.framework.status import Code
 from wharfinger.objects.model.pod import Pod
 from wharfinger.testing import plugin_call, pod
 
+ASYNC_GUIDE = GUIDE.with_name("async-plugins.md")
 LICENCES, CRANE, TRIED = (
-    next(text for text in blocks("python") if text.startswith(begins))
+    next(text for text in blocks("python", ASYNC_GUIDE) if text.startswith(begins))
     for begins in ("# licences.py", "# crane.py", "import asyncio")
 )
 WEB = pod("web", labels={"example.com/licence": "cad"})
@@ -109,7 +110,7 @@ def test_the_configuration_makes_both_plugins(guide: dict[str, Any]) -> None:
             CatalogEntry("Crane", crane, by_default=False),
         ]
     )
-    written = next(text for text in blocks("yaml") if "Crane" in text)
+    written = next(text for text in blocks("yaml", ASYNC_GUIDE) if "Crane" in text)
     profile = load_profiles(yaml.safe_load(written), catalog=catalog)["default-scheduler"]
     assert profile.called.pre_binds(WEB) == ("Licences",)
     assert profile.called.pre_binds(Pod("default", "other", "u")) == ()

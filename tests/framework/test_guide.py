@@ -21,8 +21,8 @@ GUIDE = Path(__file__).parents[2] / "docs" / "plugins.md"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    found = BLOCK.findall(GUIDE.read_text())
+def blocks(language: str, guide: Path = GUIDE) -> list[str]:
+    found = BLOCK.findall(guide.read_text())
     return [re.sub(f"^{indent}", "", text, flags=re.MULTILINE) for indent, kind, text in found if kind == language]
 
 

@@ -1,4 +1,4 @@
-"""Back-up and restore of both stores, with the commands of `docs/operations.md`, while workers run.
+"""Back-up and restore of both stores, with the commands of `docs/backup.md`, while workers run.
 
 What is judged is in etcd: each pod is bound once, and no pod waits for a wake that never comes.
 """

@@ -1,6 +1,6 @@
 """A backup of its own etcd is restored under a real installation.
 
-Row 14 of the table of interleavings. Saved and restored with `etcdctl` and `etcdutl`, as docs/operations.md does.
+Row 14 of the table of interleavings. Saved and restored with `etcdctl` and `etcdutl`, as docs/backup.md does.
 Neighbour: `test_restored_api_server` restores the etcd of the Kubernetes API.
 """
 

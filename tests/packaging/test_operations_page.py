@@ -1,4 +1,4 @@
-"""`docs/operations.md` names metrics, limits and files that there are."""
+"""The pages about operations, backups and symptoms name metrics, limits and files that there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operations.md").read_text()
+PAGES = [(ROOT / "docs" / f"{name}.md").read_text() for name in ("operations", "backup", "troubleshooting")]
+PAGE = "\n".join(PAGES)
 
 
 def test_the_metrics_to_alert_on_exist() -> None:
@@ -41,6 +42,7 @@ def test_the_times_and_limits_are_those_of_the_settings(told: str, setting: bool
 def test_what_it_points_to_is_there() -> None:
     for path in re.findall(r"`(tests/[a-z_/.]+)`", PAGE):
         assert (ROOT / path).exists(), path
-    headings = {re.sub(r"[^a-z -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in PAGE.splitlines()}
-    for anchor in re.findall(r"\]\(#([a-z-]+)\)", PAGE):
-        assert anchor in headings
+    for page in PAGES:
+        headings = {re.sub(r"[^a-z -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in page.splitlines()}
+        for anchor in re.findall(r"\]\(#([a-z-]+)\)", page):
+            assert anchor in headings
