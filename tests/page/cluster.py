@@ -33,7 +33,7 @@ from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.scheduling.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.scheduling.contracts.eviction import Victim
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
-from wharfinger.scheduling.page.attempts import PodAttempts
+from wharfinger.scheduling.page.attempts import LAST, PodAttempts
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.scheduling.reading.explanation import Explanation, explain
@@ -224,7 +224,7 @@ class RecordedAttempts(PodAttempts):
         """Have these recorded of a pod."""
         self._recorded = {**getattr(self, "_recorded", {}), key: (pod, attempts)}
 
-    async def _explanation(self, key: PodKey, limit: int) -> Explanation:
+    async def recorded(self, key: PodKey, limit: int = LAST) -> Explanation:
         pod, attempts = getattr(self, "_recorded", {}).get(key, (None, []))
         return explain(str(key), pod, "", None, attempts[-limit:], query=f'WharfingerPod="{key}"')
 

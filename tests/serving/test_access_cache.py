@@ -8,7 +8,7 @@ import pytest
 
 from tests.serving.serving import Hand
 from wharfinger.errors import UpstreamUnavailable
-from wharfinger.serving.access import MOST_REQUESTS, MOST_WAITING, KeyedHash, ReviewCache
+from wharfinger.serving.access import MOST_REQUESTS, MOST_WAITING, KeyedHash, review_cache
 
 
 class Asked:
@@ -30,7 +30,7 @@ class Asked:
 
 
 async def test_callers_at_once_share_one_request() -> None:
-    cache, asked = ReviewCache[int](Hand()), Asked()
+    cache, asked = review_cache(Hand()), Asked()
     callers = [asyncio.create_task(cache.get(b"key", asked)) for _ in range(5)]
     await asyncio.sleep(0)
     asked.may_answer.set()
@@ -39,7 +39,7 @@ async def test_callers_at_once_share_one_request() -> None:
 
 
 async def test_caller_that_goes_away_leaves_the_request_to_others() -> None:
-    cache, asked = ReviewCache[int](Hand()), Asked()
+    cache, asked = review_cache(Hand()), Asked()
     first, second = (asyncio.create_task(cache.get(b"key", asked)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -50,7 +50,7 @@ async def test_caller_that_goes_away_leaves_the_request_to_others() -> None:
 
 
 async def test_failure_is_raised_and_not_kept() -> None:
-    cache, asked = ReviewCache[int](Hand()), Asked()
+    cache, asked = review_cache(Hand()), Asked()
     asked.may_answer.set()
 
     async def fails() -> tuple[int, float]:
@@ -62,7 +62,7 @@ async def test_failure_is_raised_and_not_kept() -> None:
 
 
 async def test_requests_under_way_are_bounded() -> None:
-    cache, asked = ReviewCache[int](Hand()), Asked()
+    cache, asked = review_cache(Hand()), Asked()
     callers = [asyncio.create_task(cache.get(bytes([number]), asked)) for number in range(50)]
     for _ in range(5):
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ async def test_requests_under_way_are_bounded() -> None:
 
 
 async def test_requests_of_callers_that_left_are_bounded() -> None:
-    cache, asked = ReviewCache[int](Hand()), Asked()
+    cache, asked = review_cache(Hand()), Asked()
     for number in range(MOST_WAITING):
         caller = asyncio.create_task(cache.get(bytes([number]), asked))
         await asyncio.sleep(0)
@@ -93,7 +93,7 @@ async def test_requests_of_callers_that_left_are_bounded() -> None:
 
 
 async def test_oldest_answer_gives_way() -> None:
-    cache, asked = ReviewCache[int](Hand(), most=3), Asked()
+    cache, asked = review_cache(Hand(), most=3), Asked()
     asked.may_answer.set()
     for key in (b"a", b"b", b"c", b"a", b"d"):
         await cache.get(key, asked)

@@ -11,7 +11,6 @@ kept for some seconds, so that a scrape every few seconds costs no request each.
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import hashlib
 import hmac
@@ -20,19 +19,17 @@ import logging
 import secrets
 import ssl
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from wharfinger.apiserver.client import ACCESS_REVIEWS, TOKEN_REVIEWS, ApiClient
 from wharfinger.apiserver.credential_files import open_to_all
 from wharfinger.errors import UpstreamError, UpstreamUnavailable, UsageError
 from wharfinger.serving.file_changes import FileChanges
 from wharfinger.serving.options import AuthenticationOptions, AuthorizationOptions
-
-T = TypeVar("T")
+from wharfinger.serving.shared_answers import SharedAnswers
 
 MOST_ANSWERS = 1000
 MOST_REQUESTS = 10
@@ -56,51 +53,15 @@ class KeyedHash:
         return hashed.digest()
 
 
-class ReviewCache(Generic[T]):
-    """Answers by key, each until its time is over; the one that was used least lately goes first."""
-
-    def __init__(self, clock: Callable[[], float], *, most: int = MOST_ANSWERS) -> None:
-        """`clock`: monotonic seconds."""
-        self._clock = clock
-        self._most = most
-        self._kept: OrderedDict[bytes, tuple[T, float]] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[T]] = {}
-        self._free = asyncio.Semaphore(MOST_REQUESTS)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    async def get(self, key: bytes, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-        """The answer for the key: the kept one, else what `ask` returns, which is kept for so many seconds.
-
-        What `ask` raises, every caller that waits for it gets; it is not kept. Raises `UpstreamUnavailable` when too
-        many requests wait.
-        """
-        found = self._kept.get(key)
-        if found is not None and self._clock() < found[1]:
-            self._kept.move_to_end(key)
-            return found[0]
-        task = self._asking.get(key)
-        if task is None:
-            if len(self._asking) >= MOST_WAITING:
-                raise UpstreamUnavailable(f"{MOST_WAITING} other reviews wait for the API server")
-            task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
-            task.add_done_callback(lambda done: self._done(key, done))
-        return await asyncio.shield(task)  # the caller may go away while others wait
-
-    async def _ask(self, key: bytes, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-        async with self._free:
-            answer, seconds = await ask()
-        self._kept[key] = answer, self._clock() + seconds
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-        return answer
-
-    def _done(self, key: bytes, task: asyncio.Task[T]) -> None:
-        self._asking.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # every caller may be gone: then nobody else looks at it
+def review_cache(clock: Callable[[], float], *, most: int = MOST_ANSWERS) -> SharedAnswers[bytes, Any]:
+    """Reviews by the API server. Its `get` raises `UpstreamUnavailable` when too many requests wait."""
+    return SharedAnswers(
+        clock,
+        most=most,
+        at_once=MOST_REQUESTS,
+        most_waiting=MOST_WAITING,
+        full=lambda: UpstreamUnavailable(f"{MOST_WAITING} other reviews wait for the API server"),
+    )
 
 
 log = logging.getLogger(__name__)
@@ -206,7 +167,7 @@ class Authenticator:
         self._ttl = options.token_ttl
         self._utc_seconds = utc_seconds
         self._hash = KeyedHash()
-        self._cache: ReviewCache[Caller | Barred] = ReviewCache(clock)
+        self._cache: SharedAnswers[bytes, Caller | Barred] = review_cache(clock)
         file = options.static_token_file
         self._static = StaticTokens(file, self._hash, clock) if file is not None else None
 
@@ -288,7 +249,7 @@ class Authorizer:
         self._options = options
         self._apiserver = apiserver
         self._hash = KeyedHash()
-        self._cache: ReviewCache[Barred | None] = ReviewCache(clock)
+        self._cache: SharedAnswers[bytes, Barred | None] = review_cache(clock)
 
     async def bars(self, caller: Caller, path: str, verb: str) -> Barred | None:
         """Why the caller may not read the path; None when it may. `verb`: the method, lower case."""

@@ -18,7 +18,6 @@ from wharfinger.errors import ServerError
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.page.follow.reaching import TemporalReach
-from wharfinger.scheduling.page import attempts as module
 from wharfinger.scheduling.page.attempts import PodAttempts
 from wharfinger.scheduling.page.view import SchedulingView
 
@@ -119,17 +118,14 @@ async def test_both_sides_of_a_difference_are_decided_together(
     assert counted.most == 2
 
 
-async def test_decisions_that_are_made_and_kept_are_bounded(
-    page: Page, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_decisions_that_are_made_and_kept_are_bounded(page: Page, client: aiohttp.ClientSession) -> None:
     attempts = await recorded(page)
-    monkeypatch.setattr(module, "KEPT_DECISIONS", 1)
+    attempts.decisions.most = 1
     for number in (1, 2):
         async with client.get(f"{PATH}/decision", params={"attempt": str(number)}) as answer:
             assert answer.status == 200
-    assert len(attempts._kept) == 1
-    assert not attempts._making
-    monkeypatch.setattr(module, "MOST_MAKING", 0)
+    assert len(attempts.decisions) == 1
+    attempts.decisions.most_waiting = 0
     async with client.get(f"{PATH}/decision", params={"attempt": "1"}) as answer:
         assert answer.status == 503
         assert "other decisions are made again" in (await answer.json())["message"]

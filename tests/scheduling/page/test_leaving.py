@@ -25,7 +25,8 @@ from wharfinger.page.options import PageOptions
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.eviction import Victim
 from wharfinger.scheduling.effects.refusing.eviction import PREEMPTED
-from wharfinger.scheduling.page.attempts import PodAttempts
+from wharfinger.scheduling.page.attempts import LAST, PodAttempts
+from wharfinger.scheduling.page.leaving import PodDepartures
 from wharfinger.scheduling.page.view import SchedulingView
 from wharfinger.scheduling.reading.history import Attempt, Step
 
@@ -190,7 +191,7 @@ async def test_victims_have_the_attempts_that_chose_them(scene: Scene) -> None:
 class SilentAttempts(PodAttempts):
     """Temporal is away."""
 
-    async def _explanation(self, key: PodKey, limit: int) -> Any:
+    async def recorded(self, key: PodKey, limit: int = LAST) -> Any:
         raise ServerError("cannot reach Temporal")
 
 
@@ -222,9 +223,9 @@ async def real(site: Site, token_file: Path) -> AsyncIterator[tuple[Site, Page, 
         async def connected() -> Any:
             return site.client
 
-        parts.temporal._connect = connected
         view = parts.view(SchedulingView)
         view.attempts = PodAttempts(site.store, connected, cluster="wharfinger", ui="http://t", namespace="default")
+        view.departures = PodDepartures(view.following, lambda: view.attempts, connected, cluster="wharfinger")
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with aiohttp.ClientSession(page.server.url, headers=headers) as client:
             yield site, page, client

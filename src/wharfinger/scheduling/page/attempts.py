@@ -6,10 +6,10 @@ Columns again: a decision on 5,000 nodes is a few arrays, kept as bytes for the 
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from math import inf
 from typing import Any
 from urllib.parse import quote
 
@@ -20,13 +20,14 @@ from wharfinger.errors import NotFound
 from wharfinger.etcd.store import Store
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.follow.plain import bounded, text
+from wharfinger.page.follow.plain import bounded, moment, text
 from wharfinger.page.web.inputs import TooLong
 from wharfinger.scheduling.reading import deciding_again, explanation
 from wharfinger.scheduling.reading.attempts import explain_pod
 from wharfinger.scheduling.reading.explanation import Explanation
 from wharfinger.scheduling.reading.history import Attempt
 from wharfinger.scheduling.reading.recomputation import Recomputation
+from wharfinger.serving.shared_answers import SharedAnswers
 
 LAST = 50
 """Attempts that are shown."""
@@ -56,21 +57,25 @@ class PodAttempts:
         self._ui = ui
         self._namespace = namespace
         self._turn = asyncio.Semaphore(AT_ONCE)
-        self._kept: OrderedDict[tuple[PodKey, str], bytes] = OrderedDict()
+        self.decisions: SharedAnswers[tuple[PodKey, str], bytes] = SharedAnswers(
+            time.monotonic,
+            most=KEPT_DECISIONS,
+            at_once=MOST_MAKING,
+            most_waiting=MOST_MAKING,
+            full=lambda: TooLong(f"{MOST_MAKING} other decisions are made again just now: try again in a moment"),
+        )
         """Decisions made again, as compressed JSON, by pod and run."""
-        self._making: dict[tuple[PodKey, str], asyncio.Task[bytes]] = {}
-        """Those that are being made: whoever asks meanwhile waits for the same."""
 
     async def explained(self, key: PodKey, limit: int = LAST) -> dict[str, Any]:
         """Everything recorded of a pod, as `wharfinger explain -o json` has it, with links into Temporal's UI.
 
         Raises `ServerError` while Temporal is away, `StoreError`, `NotFound`, `TooLong`.
         """
-        found = await self._explanation(key, limit)
+        found = await self.recorded(key, limit)
         if found.state == "deleted" and not found.attempts:
             raise NotFound(f"there is no pod {text(str(key))}, and Temporal keeps no attempt of one")
         plain = explanation.to_plain(found)
-        plain["attempts"] = [self._attempt(one) for one in plain["attempts"]]
+        plain["attempts"] = [one | {"link": self.link(one["workflowId"], one["runId"])} for one in plain["attempts"]]
         plain["link"] = self._search_link(str(plain.get("query") or ""))
         told: dict[str, Any] = bounded(plain)
         return told
@@ -80,11 +85,11 @@ class PodAttempts:
 
         Raises as `explained`, and `NotFound` once etcd has compacted the revision.
         """
-        return await self._decided((await self._explanation(key, LAST)).attempts, key, number)
+        return await self._decided((await self.recorded(key)).attempts, key, number)
 
     async def difference(self, key: PodKey, first: int, second: int) -> dict[str, Any]:
         """What is another between two attempts: as recorded, and node by node where both can be decided again."""
-        found = (await self._explanation(key, LAST)).attempts
+        found = (await self.recorded(key)).attempts
         attempts = {}
         for number in (first, second):
             chosen = [one for one in found if one.attempt == number]
@@ -98,10 +103,6 @@ class PodAttempts:
             return told | {"nodes": None, "note": text(str(error))}
         return told | {"nodes": node_differences(before, after), "note": None}
 
-    async def recorded(self, key: PodKey) -> Explanation:
-        """What is recorded of a pod, whether it is there or not. Raises as `explained`."""
-        return await self._explanation(key, LAST)
-
     def link(self, workflow_id: str, run_id: str) -> str | None:
         """Where Temporal's own UI shows a run; None without one."""
         if not self._ui or not workflow_id:
@@ -109,7 +110,8 @@ class PodAttempts:
         run = f"{quote(workflow_id, safe='')}/{quote(run_id, safe='')}"
         return f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows/{run}/history"
 
-    async def _explanation(self, key: PodKey, limit: int) -> Explanation:
+    async def recorded(self, key: PodKey, limit: int = LAST) -> Explanation:
+        """What is recorded of a pod, whether it is there or not. Raises as `explained`."""
         try:
             async with asyncio.timeout(WITHIN):
                 client = await self._connect()
@@ -120,33 +122,13 @@ class PodAttempts:
     async def _decided(self, attempts: Sequence[Attempt], key: PodKey, number: int | None) -> dict[str, Any]:
         """One of these attempts decided again, once for all who ask for it."""
         attempt, outcome = deciding_again.decision_of(attempts, key, number)
-        place = key, attempt.run_id
-        known = self._kept.get(place)
-        if known is None:
-            making = self._making.get(place)
-            if making is None:
-                if len(self._making) >= MOST_MAKING:
-                    raise TooLong(f"{MOST_MAKING} other decisions are made again just now: try again in a moment")
-                making = self._making[place] = asyncio.create_task(self._made(place, attempt, outcome))
-                making.add_done_callback(partial(self._forget, place))
-            known = await asyncio.shield(making)
-        else:
-            self._kept.move_to_end(place)
-        told: dict[str, Any] = orjson.loads(zlib.decompress(known))
+
+        async def made() -> tuple[bytes, float]:
+            found = await self._again(key, attempt, outcome)
+            return await asyncio.to_thread(_packed, attempt, found), inf
+
+        told: dict[str, Any] = orjson.loads(zlib.decompress(await self.decisions.get((key, attempt.run_id), made)))
         return told
-
-    async def _made(self, place: tuple[PodKey, str], attempt: Attempt, outcome: Any) -> bytes:
-        found = await self._again(place[0], attempt, outcome)
-        made = self._kept[place] = await asyncio.to_thread(_packed, attempt, found)
-        while len(self._kept) > KEPT_DECISIONS:
-            self._kept.popitem(last=False)
-        return made
-
-    def _forget(self, place: tuple[PodKey, str], made: asyncio.Task[bytes]) -> None:
-        """It was made, or it failed: whoever waited was told, if anybody still did."""
-        self._making.pop(place, None)
-        if not made.cancelled():
-            made.exception()
 
     async def _again(self, key: PodKey, attempt: Attempt, outcome: Any) -> Recomputation:
         try:
@@ -156,9 +138,6 @@ class PodAttempts:
                 )
         except TimeoutError as error:
             raise TooLong(f"deciding again took longer than {AGAIN_WITHIN:.0f} s and was given up") from error
-
-    def _attempt(self, plain: Mapping[str, Any]) -> dict[str, Any]:
-        return {**plain, "link": self.link(str(plain["workflowId"]), str(plain["runId"]))}
 
     def _search_link(self, query: str) -> str | None:
         if not self._ui or not query:
@@ -262,7 +241,7 @@ def _side(attempt: Attempt) -> dict[str, Any]:
     return {
         "attempt": attempt.attempt,
         "outcome": attempt.outcome,
-        "started": attempt.started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "started": moment(attempt.started),
         "node": attempt.node,
         "revision": computation.get("revision"),
         "profile": computation.get("profile_name"),

@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from wharfinger.errors import InvalidObject, ServerError, StoreError
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.follow.plain import text
+from wharfinger.page.follow.plain import bounded, text
 from wharfinger.page.web.inputs import TooLong
 from wharfinger.scheduling.page.attempts import PodAttempts
 from wharfinger.scheduling.page.following import Following
@@ -112,15 +112,8 @@ class PodDepartures:
 
     def _told(self, left: Departure) -> dict[str, Any]:
         preemptor = left.preemptor
-        return {
-            "preemptor": text(str(preemptor)) if preemptor is not None else None,
+        told: dict[str, Any] = bounded(left.to_plain())
+        return told | {
             "preemptorThere": preemptor in self._following.cache.pods if preemptor is not None else None,
-            "node": text(left.node),
-            "time": text(left.time) or None,
-            "message": text(left.message) or None,
-            "attempt": left.attempt,
-            "workflowId": text(left.workflow_id) or None,
-            "runId": text(left.run_id) or None,
             "link": self._attempts().link(left.workflow_id, left.run_id),
-            "knownFrom": left.found,
         }

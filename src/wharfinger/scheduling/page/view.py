@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Mapping, Set
 from typing import Any, cast
 
-from temporalio.client import Client
-
 from wharfinger.errors import NotFound
 from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.rings import SLOT_SECONDS
@@ -94,7 +92,7 @@ class SchedulingView(PageView):
             ui=page.options.temporal_ui,
             namespace=page.namespace,
         )
-        self.departures = PodDepartures(following, lambda: self.attempts, self._client, cluster=page.cluster)
+        self.departures = PodDepartures(following, lambda: self.attempts, page.temporal.client, cluster=page.cluster)
         self.topics = {
             "overview": self._overview,
             "trends": self._trends_of,
@@ -239,10 +237,6 @@ class SchedulingView(PageView):
         form = supposing.form_of(await asked.form())
         pod = self.looking.found(asked.pod)
         return await self.what_if.ask(lambda stage: supposing.what_if(stage, pod, form))
-
-    async def _client(self) -> Client:
-        """Of Temporal."""
-        return await self.page.temporal.client()
 
     def _health_urls(self) -> list[str]:
         return [record.health for record in self.following.model.instances.values()]
