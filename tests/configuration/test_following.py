@@ -16,7 +16,7 @@ from tests.scheduling.stage import Stage, pod_bytes
 from wharfinger.configuration import trials
 from wharfinger.configuration.following import DynamicConfig, ProfileKind
 from wharfinger.configuration.last_good import LastGoodFiles
-from wharfinger.configuration.trials import Commit
+from wharfinger.configuration.trials import Commit, TrialTerms
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
@@ -87,16 +87,9 @@ class Life:
         self.ready = True
         self.told = ConfigStatusRecord()
         self.metrics = Metrics()
-        self.config = DynamicConfig(
-            tenant="a",
-            slot="0",
-            metrics=self.metrics,
-            clock=self.clock,
-            ready=lambda: self.ready,
-            report=self._report,
-            remembered=LastGoodFiles(slot.folder, incarnation, slot.alive.__contains__),
-            proven_after=ten_seconds,
-        )
+        remembered = LastGoodFiles(slot.folder, incarnation, slot.alive.__contains__)
+        terms = TrialTerms(remembered, self.metrics, self.clock, lambda: self.ready, ten_seconds)
+        self.config = DynamicConfig(terms, tenant="a", slot="0", report=self._report)
         for kind in self.kinds.values():
             self.config.follow(kind)
 

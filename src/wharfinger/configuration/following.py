@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from wharfinger.configuration.last_good import LastGood
-from wharfinger.configuration.trials import Commit, DynamicKind, Follower
+from wharfinger.configuration.trials import Commit, DynamicKind, Follower, TrialTerms
 from wharfinger.etcd.store import Store
 from wharfinger.framework.config.dynamic import (
     DEFAULT,
@@ -32,7 +31,6 @@ from wharfinger.process.installation import keep_profiles
 from wharfinger.process.records import ConfigStatusRecord
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.settings import DispatchSettings
-from wharfinger.telemetry import Metrics
 
 
 class Made(Protocol):
@@ -162,31 +160,22 @@ class DynamicConfig:
 
     def __init__(
         self,
+        terms: TrialTerms,
         *,
         tenant: str,
         slot: str,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        ready: Callable[[], bool],
         report: Callable[[ConfigStatusRecord], None],
-        proven_after: Callable[[], Awaitable[float]],
-        remembered: LastGood,
         begun: Callable[[], None] = lambda: None,
     ) -> None:
-        """`slot`: of a fleet, or empty. `ready`: whether the worker serves; a trial ends well after so many seconds of
-        that as `proven_after` answers. `report` is called with what is in force and what is wrong; `begun` once
+        """`slot`: of a fleet, or empty. `report` is called with what is in force and what is wrong; `begun` once
         `taken_in`.
         """
         self.taken_in = False
         """Whether every kind's first value was taken in or refused, or it took too long."""
         self._begun = begun
         self._targets = targets(tenant, slot)
-        self._metrics = metrics
-        self._clock = clock
-        self._ready = ready
+        self._terms = terms
         self._report = report
-        self._remembered = remembered
-        self._proven_after = proven_after
         self._followers: dict[str, Follower] = {}
         self._own: list[str] = []
         self._listed = asyncio.Event()
@@ -199,13 +188,9 @@ class DynamicConfig:
             self._own.append(kind.name)
         self._followers[kind.name] = Follower(
             kind,
+            self._terms,
             order=(*self._targets, *(() if kind.said_at_start else (DEFAULT,))),
-            remembered=self._remembered,
-            metrics=self._metrics,
-            clock=self._clock,
-            ready=self._ready,
             changed=self._changed,
-            proven_after=self._proven_after,
         )
 
     def follower(self, kind: str) -> Follower:

@@ -22,6 +22,7 @@ import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from wharfinger.configuration.last_good import Good, LastGood, TriedValue
@@ -64,20 +65,25 @@ class DynamicKind(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class TrialTerms:
+    """How a worker tries values."""
+
+    remembered: LastGood
+    metrics: Metrics
+    clock: Callable[[], float]
+    """Monotonic seconds."""
+    ready: Callable[[], bool]
+    """Whether the worker serves."""
+    proven_after: Callable[[], Awaitable[float]]
+    """For how many seconds it must serve with a value until that is good."""
+
+
 class Follower:
     """One kind's: which value counts, which one runs, and whether it is a trial."""
 
     def __init__(
-        self,
-        kind: DynamicKind,
-        *,
-        order: Iterable[str],
-        remembered: LastGood,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        ready: Callable[[], bool],
-        changed: Callable[[], None],
-        proven_after: Callable[[], Awaitable[float]],
+        self, kind: DynamicKind, terms: TrialTerms, *, order: Iterable[str], changed: Callable[[], None]
     ) -> None:
         """`order`: the targets that concern this worker, the most specific first."""
         self.name = kind.name
@@ -88,12 +94,8 @@ class Follower:
         """Set once the first value that counts was taken in or refused."""
         self._kind = kind
         self._order = tuple(order)
-        self._remembered = remembered
-        self._metrics = metrics
-        self._clock = clock
-        self._ready = ready
+        self._terms = terms
         self._changed = changed
-        self._proven_after = proven_after
         self._values: dict[str, ConfigChange] = {}
         self._news = asyncio.Event()
         self._runs = Good(None)
@@ -188,18 +190,18 @@ class Follower:
         self._commit(commit, "", "unset" if was else "")
 
     def _keep_none(self) -> None:
-        self._remembered.forget_failed(self.name)
-        before = self._remembered.load(self.name)
+        self._terms.remembered.forget_failed(self.name)
+        before = self._terms.remembered.load(self.name)
         if before is not None and before.value is not None:
-            self._remembered.keep(self.name, Good(None))
+            self._terms.remembered.keep(self.name, Good(None))
         else:
-            self._remembered.end(self.name)
+            self._terms.remembered.end(self.name)
         self._marked = False
 
     async def _take(self, change: ConfigChange) -> None:
-        good = await asyncio.to_thread(self._remembered.load, self.name)
+        good = await asyncio.to_thread(self._terms.remembered.load, self.name)
         if self._failed is None:  # once: later our own marker is among them
-            self._failed = frozenset(await asyncio.to_thread(self._remembered.failed, self.name))
+            self._failed = frozenset(await asyncio.to_thread(self._terms.remembered.failed, self.name))
         try:
             written = _parsed(change.value or b"")
             trial = TriedValue(digest(written), change.revision)
@@ -230,9 +232,9 @@ class Follower:
         self._commit(commit, trial.digest, "" if again else "applied")
 
     def _forget(self, *, proven: bool) -> None:
-        self._remembered.forget_failed(self.name)
+        self._terms.remembered.forget_failed(self.name)
         if proven:
-            self._remembered.end(self.name)
+            self._terms.remembered.end(self.name)
             self._marked = False
 
     async def _prepared(self, value: Any) -> Commit | None:
@@ -254,9 +256,9 @@ class Follower:
         """Say on disk what this process tries; None = nothing."""
         if trial is not None and not self._closing.is_set():
             self._marked = True
-            await asyncio.to_thread(self._remembered.begin, self.name, trial)
+            await asyncio.to_thread(self._terms.remembered.begin, self.name, trial)
         elif self._marked:
-            await asyncio.to_thread(self._remembered.end, self.name)
+            await asyncio.to_thread(self._terms.remembered.end, self.name)
             self._marked = False
 
     async def _fall_back(self, good: Good | None, result: str, why: str) -> None:
@@ -278,14 +280,14 @@ class Follower:
         """A trial is over when the worker has been ready with it for long enough."""
         if self._trial is None:
             return
-        now = self._clock()
-        if not self._ready():
+        now = self._terms.clock()
+        if not self._terms.ready():
             self._ready_since = None
         elif self._ready_since is None:
-            self._ready_since, self._enough = now, await self._proven_after()
+            self._ready_since, self._enough = now, await self._terms.proven_after()
         elif now - self._ready_since >= self._enough:
             try:
-                await asyncio.to_thread(self._remembered.keep, self.name, self._runs)
+                await asyncio.to_thread(self._terms.remembered.keep, self.name, self._runs)
                 self._marked = False
             except OSError as error:  # it is in force and good all the same; the next look tries again
                 log.warning("dynamic_configuration_not_kept kind=%s error=%r", self.name, str(error))
@@ -297,7 +299,7 @@ class Follower:
     def _commit(self, commit: Commit, in_force: str, result: str) -> None:
         commit()
         self.digest, self.problem = in_force, ""
-        self._metrics.config_problems.labels(self.name).set(0)
+        self._terms.metrics.config_problems.labels(self.name).set(0)
         if result:
             self._count(result)
             log.info("dynamic_configuration result=%s kind=%s value=%s", result, self.name, in_force[:12] or "none")
@@ -309,11 +311,11 @@ class Follower:
             log.warning("dynamic_configuration result=%s kind=%s reason=%r", result, self.name, why)
             self._count(result)
         self.problem = why
-        self._metrics.config_problems.labels(self.name).set(1)
+        self._terms.metrics.config_problems.labels(self.name).set(1)
         self._changed()
 
     def _count(self, result: str) -> None:
-        self._metrics.config_updates.labels(self.name, result).inc()
+        self._terms.metrics.config_updates.labels(self.name, result).inc()
 
 
 def _parsed(value: bytes) -> Any:

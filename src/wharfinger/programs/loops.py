@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from wharfinger.configuration.following import CohortKind, DynamicConfig
 from wharfinger.configuration.last_good import LastGood, of_hand_started, of_instance
+from wharfinger.configuration.trials import TrialTerms
 from wharfinger.errors import RevisionWentBack
 from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, MakeKubernetesLoops
 from wharfinger.process.connecting import Reachability
@@ -88,15 +89,17 @@ class Loops:
             warm=pool.cache.snapshot,
         )
         self.dynamic = DynamicConfig(
+            TrialTerms(
+                _remembered(settings),
+                process.metrics,
+                clock,
+                ready=lambda: self.lifecycle.on,
+                proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
+            ),
             tenant=settings.tenant,
             slot=str(settings.grant.slot) if settings.grant is not None else "",
-            metrics=process.metrics,
-            clock=clock,
-            ready=lambda: self.lifecycle.on,
             report=self._describe,
             begun=self._changed,
-            remembered=_remembered(settings),
-            proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
         )
         """The composition root adds further kinds."""
         self._describe(ConfigStatusRecord())

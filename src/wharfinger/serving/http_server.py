@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from wharfinger.serving.listening import AcceptedConnection, ConnectionLimits, Listener
+from wharfinger.serving.listening import ConnectionLimits, Listener
 
 _aiohttp = logging.getLogger("wharfinger.serving.protocol")
 _aiohttp.setLevel(logging.CRITICAL + 1)  # it logs requests that it cannot read, with what they contain: tokens as well
@@ -82,7 +82,7 @@ class HttpServer:
         `address`: as the user gave it, for the URL; `context`: None = plain HTTP.
         """
         app = web.Application(logger=_aiohttp)
-        app.router.add_route("*", "/{path:.*}", self._handler)
+        app.router.add_route("*", "/{path:.*}", self._handle)
         app.on_response_prepare.append(self._before_headers)
         self._runner = web.AppRunner(app, access_log=None, logger=_aiohttp, shutdown_timeout=SHUTDOWN)
         await self._runner.setup()
@@ -108,9 +108,14 @@ class HttpServer:
             max_headers=MOST_HEADERS,
         )
 
-    def begin(self, request: web.Request) -> AcceptedConnection | None:
-        """A whole request has come in; `end` is to be called on what this answers. None when it is stopped."""
-        return self._listener.begin(request.protocol) if self._listener is not None else None
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        """A whole request has come in."""
+        connection = self._listener.begin(request.protocol) if self._listener is not None else None
+        try:
+            return await self._handler(request)
+        finally:
+            if connection is not None:
+                connection.end()
 
     def admit(self, request: web.Request) -> None:
         """Who sent the request is let in: its connection gives way after those of strangers."""

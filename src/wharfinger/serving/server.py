@@ -110,7 +110,6 @@ class Server:
     # --- one request ------------------------------------------------------------------------------
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        connection = self._http.begin(request)
         try:
             async with asyncio.timeout(self._limits.answer):
                 return await self._answer(request)
@@ -123,9 +122,6 @@ class Server:
         except Exception:  # a mistake in one page is one answer
             log.exception("page_failed path=%r", request.path)
             return _barred(Barred(500, "InternalError", "the page could not be made: see the log of the process"))
-        finally:
-            if connection is not None:
-                connection.end()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self._hosts is not None and not self._hosts.allow(request.headers.get("Host")):

@@ -133,7 +133,6 @@ class PageServer:
     # --- one request ------------------------------------------------------------------------------
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        connection = self._http.begin(request)
         try:
             if request.path == "/api/v1/stream":
                 return await self._stream(request)
@@ -151,9 +150,6 @@ class PageServer:
         except Exception:  # a mistake in one view is one answer
             log.exception("request_failed path=%r", request.path)
             return _refusal(Barred(500, "InternalError", "see the log of the process"))
-        finally:
-            if connection is not None:
-                connection.end()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path

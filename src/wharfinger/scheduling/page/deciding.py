@@ -31,7 +31,7 @@ from wharfinger.page.web.inputs import TooLong
 from wharfinger.process.installation import digests_in_force, stored_configurations
 from wharfinger.process.names import COMMON
 from wharfinger.scheduling.page.following import Following
-from wharfinger.scheduling.page.read_model import TENANT_LABEL
+from wharfinger.scheduling.page.read_model import OWNERSHIP
 
 MOST_STORED = 200
 MOST_NAMED = 20
@@ -113,8 +113,7 @@ class StoredProfiles:
 
     def of(self, pod: Pod) -> ServedProfile:
         """The one that counts for a pod. Of several that are served, that of most ready workers, then of most."""
-        label = pod.labels.get(TENANT_LABEL, "")
-        pool = label if label and label in self.tenants else COMMON
+        pool = OWNERSHIP.tenant_of(pod, self.tenants)
         scheduler = pod.scheduler_name
         newest = self.digest_of.get(scheduler, BUILT_IN)
         workers = self.serving.get((pool, scheduler), ())

@@ -130,18 +130,24 @@ def _offered(snapshot: Snapshot, gang: Gang, bound: Iterable[Pod]) -> list[tuple
     keys = gang.topology_keys
     if not keys:
         return [((), list(snapshot.rows))]
-    found: dict[Terms, list[NodeInfo]] = {}
-    for info in snapshot.rows:
-        terms = _terms(info.node.labels, keys)
-        if terms is not None:
-            found.setdefault(terms, []).append(info)
     fixed = {
         terms
         for pod in bound
         if (node := snapshot.node(pod.node_name)) is not None and (terms := _terms(node.labels, keys)) is not None
     }
-    chosen = [(terms, infos) for terms, infos in found.items() if not fixed or terms in fixed]
+    domains = domains_of(snapshot, keys).items()
+    chosen = [(terms, infos) for terms, infos in domains if not fixed or terms in fixed]
     return sorted(chosen, key=lambda one: (-sum(free_in(one[1]).values()), one[0]))
+
+
+def domains_of(snapshot: Snapshot, keys: Sequence[str]) -> dict[Terms, list[NodeInfo]]:
+    """The nodes that have all of these labels, by their values."""
+    found: dict[Terms, list[NodeInfo]] = {}
+    for info in snapshot.rows:
+        terms = _terms(info.node.labels, keys)
+        if terms is not None:
+            found.setdefault(terms, []).append(info)
+    return found
 
 
 def _terms(labels: Mapping[str, str], keys: Iterable[str]) -> Terms | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from wharfinger.errors import ConfigurationError, NotFound, PluginError
-from wharfinger.framework.node_info import NodeInfo
-from wharfinger.objects.model.gang import GangKey, PodGroup, counts, gang_of, standing
+from wharfinger.objects.model.gang import GangKey, PodGroup, counts, gang_of
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.selectors import LabelSelector
 from wharfinger.page.follow.plain import moment, text
 from wharfinger.scheduling.page.deciding import Deciders, PresentState
 from wharfinger.scheduling.page.following import Following
-from wharfinger.scheduling.page.gang_verdicts import MOST_DOMAINS, GangQuestion, free_in, verdicts
+from wharfinger.scheduling.page.gang_verdicts import MOST_DOMAINS, GangQuestion, domains_of, free_in, verdicts
 from wharfinger.scheduling.page.objects import node_in_full, pod_in_full, pod_in_short
 from wharfinger.scheduling.page.pending import PendingPods, held_by
 from wharfinger.scheduling.page.read_model import STATES
@@ -58,7 +58,8 @@ class Looking:
             }
         promise = self._following.cache.kubernetes.promises.get(key) if self._following.cache.kubernetes else None
         told["promised"] = promise is not None
-        told["held"] = self._held(pod)
+        gang = GangKey(pod.namespace, pod.group) if pod.pending and pod.group else None
+        told["held"] = (text(model.gang_standing(gang).held) or None) if gang is not None else None
         return told
 
     def found(self, key: PodKey) -> Pod:
@@ -186,9 +187,7 @@ class Looking:
         }
 
     def _gang(self, key: GangKey, members: list[Pod]) -> dict[str, Any]:
-        group = self._group(key)
-        known = gang_of(key, members, group)
-        stands = standing(key, members, group)
+        known, stands = gang_of(key, members, self._group(key)), self._following.model.gang_standing(key)
         counted = [pod for pod in members if counts(pod)]
         bound = sum(pod.bound for pod in counted)
         least = known.min_available if not isinstance(known, str) else 0
@@ -205,24 +204,16 @@ class Looking:
             "placedAsOne": stands.gang is not None,
         }
 
-    def _domains(self, keys: Iterable[str]) -> list[dict[str, Any]]:
+    def _domains(self, keys: Sequence[str]) -> list[dict[str, Any]]:
         """Each domain with its nodes and free room."""
-        found: dict[str, list[NodeInfo]] = {}
-        for info in self._following.cache.snapshot().rows:
-            values = [info.node.labels.get(key) for key in keys]
-            if all(value is not None for value in values):
-                found.setdefault(", ".join(map(str, values)), []).append(info)
-        some = sorted(found.items())[:MOST_DOMAINS]
-        return [{"domain": text(place), "nodes": len(infos), "free": free_in(infos)} for place, infos in some]
+        domains = domains_of(self._following.cache.snapshot(), keys)
+        return [
+            {"domain": text(", ".join(value for _, value in terms)), "nodes": len(infos), "free": free_in(infos)}
+            for terms, infos in sorted(domains.items(), key=itemgetter(0))[:MOST_DOMAINS]
+        ]
 
     def _group(self, key: GangKey) -> PodGroup | None:
         return self._following.cache.surroundings.pod_group(*key)
-
-    def _held(self, pod: Pod) -> str | None:
-        if not pod.pending or not pod.group:
-            return None
-        key = GangKey(pod.namespace, pod.group)
-        return text(standing(key, self._following.cache.gangs.of(key), self._group(key)).held) or None
 
 
 def _refused_on(

@@ -12,7 +12,7 @@ from typing import Any
 from wharfinger.errors import NotFound
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
-from wharfinger.objects.model.gang import GangKey, standing
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.rings import SLOT_SECONDS, LevelRing
@@ -20,7 +20,7 @@ from wharfinger.process.names import COMMON
 from wharfinger.process.records import served_names
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.objects import pod_in_short
-from wharfinger.scheduling.page.read_model import TENANT_LABEL
+from wharfinger.scheduling.page.read_model import OWNERSHIP
 from wharfinger.scheduling.page.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 from wharfinger.scheduling.reading.held_back import WITHOUT_INSTANCES
 
@@ -160,7 +160,7 @@ class PendingPods:
         scheduler, label, gang = key.plugins
         if not self._served(scheduler, label):
             return ReasonKey(NOT_SERVED, (scheduler,))
-        if gang and self._held(GangKey(*gang.split("/", 1))):
+        if gang and self._following.model.gang_standing(GangKey(*gang.split("/", 1))).held:
             return ReasonKey(GANG_INCOMPLETE)
         return ReasonKey(NOT_TRIED)
 
@@ -170,10 +170,6 @@ class PendingPods:
         records = [record for (tenant, _, _), record in model.instances.items() if tenant == pool]
         names = served_names(records) if records else WITHOUT_INSTANCES
         return names is None or scheduler in names
-
-    def _held(self, key: GangKey) -> str:
-        cache = self._following.cache
-        return standing(key, cache.gangs.of(key), cache.surroundings.pod_group(*key)).held
 
 
 def _ring(trends: _Trends, key: ReasonKey) -> LevelRing:
@@ -201,13 +197,10 @@ def held_by(following: Following, key: ReasonKey, pod: Pod) -> str | None:
             said.append(f"its PriorityClass {name} does not exist")
         return text("; ".join(said)) or "it was held back a moment ago"
     if key.reason == GANG_INCOMPLETE:
-        gang = GangKey(pod.namespace, pod.group)
-        cache = following.cache
-        held = standing(gang, cache.gangs.of(gang), cache.surroundings.pod_group(*gang)).held
+        held = following.model.gang_standing(GangKey(pod.namespace, pod.group)).held
         return text(f"gang {pod.group}: {held.removeprefix('PodGroup: ')}") if held else "its gang was incomplete"
     if key.reason == NOT_SERVED:
-        label = pod.labels.get(TENANT_LABEL, "")
-        pool = label if label and label in following.cache.tenants else COMMON
+        pool = OWNERSHIP.tenant_of(pod, following.cache.tenants)
         return text(f"no live worker of pool {pool} serves its scheduler name {pod.scheduler_name}")
     if key.reason == CALLING_PLUGINS:
         room = following.cache.held_places.get(pod.key)

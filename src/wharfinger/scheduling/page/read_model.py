@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from wharfinger.objects.model.conditions import SCHEDULING_GATED
+from wharfinger.objects.model.gang import GangKey, Standing, standing
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.page.follow.rings import DurationRing
@@ -27,7 +28,8 @@ from wharfinger.scheduling.state.pool import Ownership
 
 MOST_EVENTS = 20_000
 MOST_PREEMPTIONS = 200
-TENANT_LABEL = Ownership(frozenset()).tenant_label
+OWNERSHIP = Ownership(frozenset())
+"""As by default: no key stores which label of pods names their tenant."""
 
 BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
     "bound",
@@ -255,6 +257,10 @@ class ClusterModel:
         record = self.view.records.get(pod.key)
         return record if record is not None and record.create_revision in (0, pod.create_revision) else None
 
+    def gang_standing(self, key: GangKey) -> Standing:
+        """How a gang stands, by its members and its PodGroup."""
+        return standing(key, self.cache.gangs.of(key), self.cache.surroundings.pod_group(*key))
+
     def counts(self, namespace: str = "") -> Counter[str]:
         """Pods by state, of one namespace or of all."""
         if namespace:
@@ -297,7 +303,7 @@ class ClusterModel:
         """Why a pod waits; None for one that is not pending."""
         if not pod.pending:
             return None
-        return reason_of(pod, self.view.records.get(key), TENANT_LABEL, self.cache.held_places.get(key))
+        return reason_of(pod, self.view.records.get(key), OWNERSHIP.tenant_label, self.cache.held_places.get(key))
 
     def _file(self, key: PodKey, pod: Pod | None) -> None:
         """Count the pod where it belongs now, and no more where it was."""
