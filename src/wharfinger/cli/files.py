@@ -71,10 +71,11 @@ FILE_LIMIT = 512 * 1024 * 1024
 SUFFIXES = (".yaml", ".yml", ".json", ".jsonl")
 _FOLDERS_NAMED = 3
 
-FilesOption = Annotated[
-    list[str],
-    typer.Option("--filename", "-f", help="File, folder, or - for standard input; repeatable.", metavar="FILE|DIR|-"),
-]
+_FILES = typer.Option(
+    "--filename", "-f", help="File, folder, or - for standard input; repeatable.", metavar="FILE|DIR|-"
+)
+FilesOption = Annotated[list[str], _FILES]
+OptionalFilesOption = Annotated[list[str] | None, _FILES]
 RecursiveOption = Annotated[
     bool, typer.Option("--recursive", "-R", help="Read the folders below the folders of -f, too; no hidden ones.")
 ]

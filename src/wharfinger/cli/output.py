@@ -19,7 +19,7 @@ from typing import Annotated, Any, TextIO, TypeVar
 
 import typer
 
-from wharfinger.objects.model.texts import plain
+from wharfinger.objects.model.texts import plain as plain  # noqa: PLC0414 - commands print by it what others wrote
 
 T = TypeVar("T")
 
@@ -93,10 +93,6 @@ def discard(stream: TextIO) -> None:
     os.close(nowhere)
 
 
-__all__ = ["Columns", "Output", "OutputOption", "plain", "progress", "say", "show", "show_rows", "to_text"]
-"""`plain` too: commands print by it what others wrote."""
-
-
 class Output(StrEnum):
     """How a command prints."""
 
@@ -140,6 +136,11 @@ class Columns:
 def show(value: Any, output: Output) -> None:
     """Print a plain value as JSON or YAML."""
     typer.echo(to_text(value, output))
+
+
+def show_answer(output: Output, value: Callable[[], Any], text: Callable[[], str]) -> None:
+    """Print an answer: `value`, which is plain, for programs, or `text` for people; the other one is not made."""
+    typer.echo(text() if output is Output.TABLE else to_text(value(), output))
 
 
 def show_rows(value: Any, output: Output, headings: Sequence[str], rows: Sequence[Sequence[str]], nothing: str) -> None:

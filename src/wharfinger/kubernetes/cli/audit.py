@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show_answer
 from wharfinger.errors import InstallationMismatch
 from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 from wharfinger.kubernetes.cli.status import installed
@@ -44,10 +44,7 @@ async def audit(
     from wharfinger.kubernetes.reading.audit import to_plain
 
     found = await _audit(connection, apiserver, between)
-    if output is not Output.TABLE:
-        show(to_plain(found), output)
-    else:
-        typer.echo("\n".join(_lines(found)))
+    show_answer(output, lambda: to_plain(found), lambda: "\n".join(_lines(found)))
     if not found.clean:
         raise typer.Exit(1)
 

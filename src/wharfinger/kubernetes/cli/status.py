@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import typer
-
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show_answer
 from wharfinger.errors import InstallationMismatch, UpstreamError
 from wharfinger.kubernetes.cli.api import ApiOptions, open_api
 from wharfinger.options import setting
@@ -58,10 +56,7 @@ async def status(
 
     election = ElectionSettings(name=lease.leader_elect_resource_name, namespace=lease.leader_elect_resource_namespace)
     found = await _status(connection, apiserver, election)
-    if output is not Output.TABLE:
-        show(to_plain(found), output)
-    else:
-        typer.echo("\n".join(_lines(found)))
+    show_answer(output, lambda: to_plain(found), lambda: "\n".join(_lines(found)))
 
 
 async def _status(connection: ConnectionOptions, apiserver: ApiOptions, election: ElectionSettings) -> KubernetesStatus:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.output import Output, OutputOption, show_answer
 from wharfinger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -163,10 +163,7 @@ def replay(
         )
         asked = AskedReplay(mode.value, *span, config, tuple(settings or ()), tuple(plugins or ()), archive)
         typer.echo(f"kept as {keep_report(keep_in, report, plain, now, asked)}", err=True)
-    if output is Output.TABLE:
-        typer.echo(tell(plain))
-    else:
-        show(plain, output)
+    show_answer(output, lambda: plain, lambda: tell(plain))
     if conditions and not report.made:
         typer.echo("failed: nothing was replayed, so no condition can be judged", err=True)
         raise typer.Exit(NOTHING)

@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.objects.naming import pod_key
 from wharfinger.cli.options import ConnectionOptions, configured, namespace_option
-from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.output import Output, OutputOption, show_answer
 from wharfinger.errors import InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import POD
@@ -101,10 +101,7 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
             found = await with_departure(client, store, connection.cluster, key, found)
     if found.state == "deleted" and not found.attempts:
         raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
-    if output is Output.TABLE:
-        typer.echo(tell(found))
-    else:
-        show(to_plain(found), output)
+    show_answer(output, lambda: to_plain(found), lambda: tell(found))
 
 
 async def with_promise(store: Store, key: PodKey, found: Explanation) -> Explanation:
@@ -173,7 +170,4 @@ async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int
         again = await deciding_again.decide_again(
             store, key, outcome, load_profiles, attempt.answers, many=attempt.many, limits=limits
         )
-    if output is Output.TABLE:
-        typer.echo(tell_verdicts(attempt, again))
-    else:
-        show(deciding_again.to_plain(attempt, again), output)
+    show_answer(output, lambda: deciding_again.to_plain(attempt, again), lambda: tell_verdicts(attempt, again))

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.files import FilesOption, RecursiveOption, ValidateOption, Validation
 from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption, progress, show
+from wharfinger.cli.output import Output, OutputOption, progress, show_answer
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.whatif.cli.supposed import LiveOption, NamespaceOption
 
@@ -52,10 +52,11 @@ def capacity(
         files, namespace, connection, live=live, live_without_nodes=True, recursive=recursive, validate=validate
     )
     counted = _count(found, configuration, most)
-    if output is Output.TABLE:
-        typer.echo(simulated.capacity_text(counted, found.revision))
-    else:
-        show(simulated.capacity_values(counted, found.revision), output)
+    show_answer(
+        output,
+        lambda: simulated.capacity_values(counted, found.revision),
+        lambda: simulated.capacity_text(counted, found.revision),
+    )
     if not counted.fits:
         raise typer.Exit(NONE_FITS)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.files import RecursiveOption, ValidateOption, Validation
+from wharfinger.cli.files import OptionalFilesOption, RecursiveOption, ValidateOption, Validation
 from wharfinger.cli.options import ConfigurationOptions, ConnectionOptions, configured
-from wharfinger.cli.output import Output, OutputOption, progress, show
+from wharfinger.cli.output import Output, OutputOption, progress, show_answer
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.whatif.cli.supposed import LiveOption, NamespaceOption
 
@@ -29,12 +29,7 @@ NOT_PLACED = 1
 
 @configured
 def simulate(
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filename", "-f", help="File, folder, or - for standard input; repeatable.", metavar="FILE|DIR|-"
-        ),
-    ] = None,
+    files: OptionalFilesOption = None,
     *,
     recursive: RecursiveOption = False,
     live: LiveOption = False,
@@ -89,31 +84,36 @@ def simulate(
     nominatedNode, victims, message, refusals, leansOn), reasons, evictions, before and after (nodes, resources:
     requested, allocatable, percent; cpu in milli-units), notes.
     """
+    from wharfinger.whatif.changes import MoreNodes, NodeChanges
     from wharfinger.whatif.cli.simulated import simulation_text, simulation_values
-    from wharfinger.whatif.cli.supposed import supposed
+    from wharfinger.whatif.cli.supposed import scene_of, supposed
 
     if not files and not live:
         raise UsageError("nothing to simulate: give objects with -f, or the live state with --live")
     if pending and not live:
         raise UsageError("--pending goes with --live: given pods are placed anyway")
-    changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
-    if compare and (pending or changes != _changes((), (), (), ())):
+    if len(add_nodes or ()) != len(like or ()):
+        raise UsageError("every --add-nodes N needs its --like NODE")
+    changes = NodeChanges(tuple(map(MoreNodes, add_nodes or (), like or ())), tuple(cordon or ()), tuple(drain or ()))
+    if compare and (pending or changes != NodeChanges()):
         raise UsageError("--compare takes the state as it is: leave out --pending, --drain, --cordon and --add-nodes")
     found = supposed(files or (), namespace, connection, live=live, recursive=recursive, validate=validate)
     if files and not found.given:
         raise UsageError(_nothing(found, files))
+    scene = scene_of(found, configuration)
+    asked = _asked(scene, extenders=extenders)
     if compare:
-        _compare(found, configuration, output, every=every, extenders=extenders)
+        _compare(found, scene, asked, output, every=every)
         return
-    answer = _answer(found, changes, configuration, waiting=pending, extenders=extenders)
+    answer = _answer(found, scene, asked, changes, waiting=pending)
     if not (answer.pods or drain or pending) and (found.unmade or (found.passed_over and not _makes_pods(found))):
         raise UsageError(_nothing(found, files or ()))
-    if output is Output.TABLE:
-        hint = "" if pending or drain else _PENDING if live else _GIVEN
-        hint = "; ".join(answer.idle) or hint
-        typer.echo(simulation_text(answer, found.revision, every=every, hint=hint, unmade=found.unmade))
-    else:
-        show(simulation_values(answer, found.revision), output)
+    hint = "; ".join(answer.idle) or ("" if pending or drain else _PENDING if live else _GIVEN)
+    show_answer(
+        output,
+        lambda: simulation_values(answer, found.revision),
+        lambda: simulation_text(answer, found.revision, every=every, hint=hint, unmade=found.unmade),
+    )
     if not answer.complete:
         raise typer.Exit(NOT_PLACED)
 
@@ -132,19 +132,12 @@ def _nothing(found: Supposed, files: Sequence[str]) -> str:
 
 
 def _compare(
-    found: Supposed,
-    configuration: ConfigurationOptions,
-    output: Output,
-    *,
-    every: bool,
-    extenders: bool,
+    found: Supposed, scene: Scene, asked: AbstractContextManager[None], output: Output, *, every: bool
 ) -> None:
     from wharfinger.whatif.cli import simulated
-    from wharfinger.whatif.cli.supposed import scene_of
     from wharfinger.whatif.comparison import compare
 
-    scene = scene_of(found, configuration)
-    with _asked(scene, extenders=extenders), progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
+    with asked, progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
         answer = compare(
             found.inventory,
             scene.simulator,
@@ -154,51 +147,32 @@ def _compare(
             progress=advance,
         )
     answer = replace(answer, notes=(*scene.notes, *answer.notes))
-    if output is Output.TABLE:
-        typer.echo(simulated.comparison_text(answer, found.revision, every=every))
-    else:
-        show(simulated.comparison_values(answer, found.revision), output)
+    show_answer(
+        output,
+        lambda: simulated.comparison_values(answer, found.revision),
+        lambda: simulated.comparison_text(answer, found.revision, every=every),
+    )
 
 
-@contextmanager
-def _asked(scene: Scene, *, extenders: bool) -> Iterator[None]:
-    """Have extenders asked during the block, if they are to be."""
+def _asked(scene: Scene, *, extenders: bool) -> AbstractContextManager[None]:
+    """Has extenders asked during the block, if they are to be."""
     if not extenders:
-        yield
-        return
+        return nullcontext()
     from wharfinger.whatif.cli.extender_asking import asking
 
-    with asking(scene):
-        yield
-
-
-def _changes(
-    counts: Sequence[int], likes: Sequence[str], cordoned: Sequence[str], drained: Sequence[str]
-) -> NodeChanges:
-    from wharfinger.whatif.changes import MoreNodes, NodeChanges
-
-    if len(counts) != len(likes):
-        raise UsageError("every --add-nodes N needs its --like NODE")
-    return NodeChanges(tuple(map(MoreNodes, counts, likes)), tuple(cordoned), tuple(drained))
+    return asking(scene)
 
 
 def _answer(
-    found: Supposed,
-    changes: NodeChanges,
-    configuration: ConfigurationOptions,
-    *,
-    waiting: bool,
-    extenders: bool,
+    found: Supposed, scene: Scene, asked: AbstractContextManager[None], changes: NodeChanges, *, waiting: bool
 ) -> Answer:
     from wharfinger.whatif import play
-    from wharfinger.whatif.cli.supposed import scene_of
 
-    scene = scene_of(found, configuration)
     pods = len(found.inventory.of_kind("Pod"))
     try:
         with progress("loading", pods) as advance:
             scene.load(advance)
-        with _asked(scene, extenders=extenders), progress("deciding", pods) as advance:
+        with asked, progress("deciding", pods) as advance:
             return play.simulate(scene, changes, waiting=waiting, progress=advance)
     except InvalidObject as error:
         raise found.refusal(error) from error
