@@ -42,7 +42,7 @@ from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.member_store import EtcdMember
 from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.works import Works
-from wharfinger.process.opening import opened
+from wharfinger.process.opening import Opened, serve
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.running import stop_on_signals, tune_garbage_collection
 from wharfinger.programs.hub import Hub
@@ -192,12 +192,8 @@ def connecting(store: MemoryStore) -> Callable[[], Any]:
 async def run_hub(url: str, temporal: str, socket: Path) -> None:
     """A hub, as `wharfinger hub` runs it."""
     settings = HubSettings(name="hub", etcd=EtcdSettings(endpoints=(url,)), temporal=TemporalSettings(temporal))
-    tune_garbage_collection()
-    stop = stop_on_signals()
-    async with opened(
-        settings.etcd, settings.format, settings.temporal, serving=ServingOptions(port=-1), stop=stop
-    ) as found:
-        assert found is not None
+
+    async def make(found: Opened) -> Hub:
         hub = Hub(settings, found.process, found.temporal)
         answering = await answer(
             socket,
@@ -206,8 +202,10 @@ async def run_hub(url: str, temporal: str, socket: Path) -> None:
                 "unsettled": hub.placements.unsettled + hub.rollouts.unsettled,
             },
         )
-        await hub.run(stop)
-        answering.close()
+        found.stack.callback(answering.close)
+        return hub
+
+    await serve(settings.etcd, settings.format, settings.temporal, ServingOptions(port=-1), make)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Delete
 from wharfinger.fleet.contracts.fleet_records import HostRecord
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.registration import SLACK, LeasedName, Registration
 from wharfinger.settings import EtcdSettings, LeaseSettings
 
@@ -43,7 +44,8 @@ async def register(store: EtcdStore) -> AsyncIterator[Register]:
 
     def make(pid: int = 1, *, clock: Callable[[], float] = time.monotonic) -> Registration:
         record = HostRecord(boot_id="boot", pid=pid, time="now")
-        registration = Registration(store, named, record, LeaseSettings(ttl=TTL), clock=clock, rng=random.Random(1))
+        process = ProcessParts(store, clock=clock, rng=random.Random(1))
+        registration = Registration(process, named, record, LeaseSettings(ttl=TTL))
         made.append(registration)
         return registration
 

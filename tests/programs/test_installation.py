@@ -11,6 +11,7 @@ from wharfinger.errors import InstallationMismatch
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.process.installation import claim, keep_profiles, prepare, register_search_attributes
+from wharfinger.process.parts import ProcessParts
 from wharfinger.testing.memory_store import MemoryStore
 
 
@@ -59,6 +60,7 @@ async def test_search_attributes_can_be_registered_again_and_again(site: Site) -
 async def test_preparing_waits_out_an_outage(site: Site) -> None:
     store = MemoryStore()
     store.fail_next(applied=False)
-    await prepare(store, site.client, load_profiles().values(), cluster="prod", rng=random.Random(1))
+    process = ProcessParts(store, rng=random.Random(1))
+    await prepare(process, site.client, cluster="prod", profiles=load_profiles().values())
 
     assert (await store.get(keys.INSTALLATION)).kv is not None

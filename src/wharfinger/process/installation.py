@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from asyncio import sleep
 from collections.abc import Iterable
 from uuid import uuid4
@@ -20,6 +19,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.pressure import delays
 from wharfinger.process.installation_record import installation_in
 from wharfinger.process.names import SEARCH_ATTRIBUTES
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import ConfigStatusRecord, InstallationRecord, SoftwareRecord
 
 log = logging.getLogger(__name__)
@@ -136,18 +136,17 @@ async def register_search_attributes(client: Client) -> None:
 
 
 async def prepare(
-    store: Store,
+    process: ProcessParts,
     client: Client,
-    profiles: Iterable[Profile],
     *,
     cluster: str,
-    rng: random.Random,
+    profiles: Iterable[Profile] = (),
     software: SoftwareRecord | None = None,
     kubernetes_uid: str = "",
 ) -> None:
     """All of the above, until both servers answer. `software`: where it decides; `kubernetes_uid`: as for `claim`."""
-    said = False
-    for delay in delays(0.2, 3.0, rng):
+    store, said = process.store, False
+    for delay in delays(0.2, 3.0, process.rng):
         try:
             await claim(store, cluster=cluster, namespace=client.namespace, kubernetes_uid=kubernetes_uid)
             await keep_profiles(store, profiles)

@@ -1,7 +1,7 @@
 """How a process opens what it serves with: health endpoints first, then etcd, then Temporal where it needs that.
 
 Each is waited for until it answers, and `/readyz` says which is missing. A worker registers meanwhile and so opens its
-own (`wharfinger.programs.worker`).
+own (`wharfinger.programs.worker_process`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from temporalio.client import Client
 
@@ -19,7 +19,7 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.running import unless_stopped
+from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.server import Server
@@ -35,6 +35,10 @@ class Opened:
 
     process: ProcessParts
     health: Server
+    stop: asyncio.Event
+    """Set by the first signal."""
+    stack: contextlib.AsyncExitStack
+    """Closes what the process opens further, before what is here."""
     client: Client | None = None
 
     @property
@@ -44,33 +48,48 @@ class Opened:
         return self.client
 
 
-@asynccontextmanager
-async def opened(
+class Served(Protocol):
+    """What a process does once everything is open."""
+
+    def checks(self) -> Mapping[str, str]:
+        """What readiness depends on: name -> `ok`, or why not."""
+
+    def refresh_metrics(self) -> None:
+        """Bring the gauges up to date."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set."""
+
+
+async def serve(
     etcd: EtcdSettings,
     format_: ClusterFormat,
     temporal: TemporalSettings | None,
-    *,
     serving: ServingOptions,
-    stop: asyncio.Event,
-) -> AsyncIterator[Opened | None]:
-    """All of it, closed behind the block; None when told to stop before it answered.
+    make: Callable[[Opened], Awaitable[Served | None]],
+) -> int:
+    """Open all of it and run what `make` returns until a signal stops it; returns the process's exit code.
 
-    `temporal`: None = it is not needed. Raises `UsageError`, `AccessDenied`, `ConfigurationError`.
+    The second signal ends the process at once. `temporal`: None = it is not needed. `make` returns None when the
+    process is told to stop before. Raises `UsageError`, `AccessDenied`, `ConfigurationError`, and what `make` and its
+    result raise.
     """
     configuration = temporal_configuration(temporal) if temporal is not None else None
+    tune_garbage_collection()
+    stop = stop_on_signals()
     metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     sdk = sdk_metrics() if configuration is not None else None
     build_id()  # of the files that run, before another installation may replace them
     connected = {"etcd": WAITING} | ({"temporal": WAITING} if configuration is not None else {})
     url = sdk.url if sdk is not None else ""
-    health = Server(serving, Content(metrics.registry, checks=lambda: connected, sdk_metrics_url=url))
+    content = Content(metrics.registry, checks=lambda: connected, sdk_metrics_url=url)
+    health = Server(serving, content)
     await health.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(health.stop)
         store = await unless_stopped(stop, connect_etcd(etcd, rng=rng, format_=format_))
         if store is None:
-            yield None
-            return
+            return 0
         stack.push_async_callback(store.close)
         connected["etcd"] = OK
         client = None
@@ -78,6 +97,9 @@ async def opened(
             connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
             client = await unless_stopped(stop, connecting)
             if client is None:
-                yield None
-                return
-        yield Opened(ProcessParts(store, metrics, rng=rng), health, client)
+                return 0
+        served = await make(Opened(ProcessParts(store, metrics, rng=rng), health, stop, stack, client))
+        if served is not None:
+            content.checks, content.refresh = served.checks, served.refresh_metrics
+            await served.run(stop)
+    return 0

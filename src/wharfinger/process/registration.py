@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
 
 from wharfinger.errors import LeaseLost, StoreError, UsageError
-from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
+from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put
 from wharfinger.pressure import delays
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import Record
 from wharfinger.process.running import SignsOfLife
 from wharfinger.settings import LeaseSettings
@@ -68,31 +68,28 @@ class Registration:
 
     def __init__(
         self,
-        store: Store,
+        process: ProcessParts,
         named: LeasedName,
         record: Record,
         settings: LeaseSettings,
-        *,
-        clock: Callable[[], float],
-        rng: random.Random,
         shared: SharedLease | None = None,
     ) -> None:
         """`record` distinguishes this process from every other: it has the pid, the boot's id and the time.
 
         `shared`: under which lease the record is put; None = one of its own.
         """
-        self._store = store
+        self._store = process.store
         self._named = named
         self._key = named.key
         self._value = record.to_bytes()
         self._settings = settings
-        self._clock = clock
-        self._rng = rng
+        self._clock = process.clock
+        self._rng = process.rng
         self._shared = shared
         self._lease: Lease | None = None
         self._written = 0
         """Mod revision of the record, where this wrote it."""
-        self._signs = SignsOfLife(clock, settings.stall)
+        self._signs = SignsOfLife(process.clock, settings.stall)
         self._taken: float | None = None
         """Since when another process has the name."""
         self.registered = False

@@ -14,11 +14,12 @@ are not the agent's children in any other way than that it started them: it leav
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import aiohttp
 from temporalio.client import Client
@@ -42,18 +43,18 @@ from wharfinger.kubernetes.loops.connecting import connect_api_server, open_api_
 from wharfinger.process.build import release
 from wharfinger.process.children import limits, lives, locks
 from wharfinger.process.children.runtime import Runtime
-from wharfinger.process.connecting import Reachability, temporal_configuration
-from wharfinger.process.installation import prepare
+from wharfinger.process.connecting import temporal_configuration
 from wharfinger.process.installation_record import installation_of
+from wharfinger.process.named_process import NamedProcess
 from wharfinger.process.names import check_cluster, control_queue, host_queue
-from wharfinger.process.opening import Opened, opened
+from wharfinger.process.opening import Opened, serve
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.polling import Polling, keep_polling, worker_factory
-from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
+from wharfinger.process.polling import Polling, worker_factory
+from wharfinger.process.registration import LeasedName
+from wharfinger.process.running import unless_stopped
 from wharfinger.process.transactions import Limits
 from wharfinger.serving.content import OK
-from wharfinger.serving.options import ServingOptions, of_process
+from wharfinger.serving.options import ServingOptions
 from wharfinger.settings import TemporalSettings
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.rolling_update import RollingUpdate
@@ -69,7 +70,7 @@ BEFORE_INSTANCES = 1.0
 waits for instances would take all it may."""
 
 
-class Agent:
+class Agent(NamedProcess):
     """One agent, on a store, a client and a runtime that the caller opened and closes."""
 
     def __init__(
@@ -86,24 +87,7 @@ class Agent:
         """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `kubernetes_uid`: of the
         Kubernetes cluster whose pods the instances schedule, empty for none.
         """
-        self._settings = settings
-        self._process = process
-        self._client = client
-        self._runtime = runtime
-        self._kubernetes_uid = kubernetes_uid
-        self.metrics = process.metrics
-        store, clock, rng, host = process.store, process.clock, process.rng, settings.host
-        self._exits = HostExits(process, runtime, host)
-        self._grants = HostGrants(store, runtime, host, rng=rng)
-        self._probes = HostProbes(
-            store,
-            runtime,
-            self._exits,
-            ask,
-            every=settings.probe_every,
-            most=settings.probe_failures,
-            rng=rng,
-        )
+        store, rng, host = process.store, process.rng, settings.host
         record = HostRecord(
             boot_id=lives.boot_id(),
             pid=os.getpid(),
@@ -119,11 +103,20 @@ class Agent:
         )
         # An agent that is there shows that the record of the host's loss was wrong.
         named = LeasedName("host", host, keys.host(host), "host", also=[Delete(keys.lost_host(host))])
-        self._registration = Registration(store, named, record, settings.lease, clock=clock, rng=rng)
-        self._reachability = Reachability(
-            client.service_client.check_health,
-            patience=settings.lease.temporal_unreachable,
-            clock=clock,
+        super().__init__(process, client, named, record, settings.lease)
+        self._settings = settings
+        self._runtime = runtime
+        self._kubernetes_uid = kubernetes_uid
+        self._exits = HostExits(process, runtime, host)
+        self._grants = HostGrants(store, runtime, host, rng=rng)
+        self._probes = HostProbes(
+            store,
+            runtime,
+            self._exits,
+            ask,
+            every=settings.probe_every,
+            most=settings.probe_failures,
+            rng=rng,
         )
         hosting = HostActivities(store, runtime, self._exits, settings, environ=environ)
         self._watch = FleetWatch(
@@ -153,12 +146,7 @@ class Agent:
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""
-        said = {
-            "host": OK if self._registration.registered else "not registered in etcd",
-            "grants": OK if self._grants.synced.is_set() else "not listed yet",
-            "temporal": OK if self._reachability.reachable else "does not answer",
-            "polling": OK if all(polling.running for polling in self._pollings) else "has not begun",
-        }
+        said = self._checks(grants=self._grants.synced.is_set())
         if self._settings.control:
             said["fleets"] = OK if self._watch.in_sync else "not listed yet"
         return said
@@ -175,47 +163,19 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when the host has an agent."""
         self._exits.add(await self._runtime.adopt())
-        preparing = prepare(
-            self._process.store,
-            self._client,
-            (),
-            cluster=self._settings.cluster,
-            rng=self._process.rng,
-            kubernetes_uid=self._kubernetes_uid,
-        )
-        await unless_stopped(stop, preparing)
-        await unless_stopped(stop, self._registration.claim())
-        if stop.is_set():
-            return
-        named = asyncio.create_task(self._registration.run())
-        loops = asyncio.create_task(self._loops())
-        stopped = asyncio.create_task(stop.wait())
-        try:
-            await asyncio.wait({named, loops, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            for ended in (named, loops):
-                if ended.done():
-                    await ended
-        finally:
-            stopped.cancel()
-            await asyncio.gather(*(polling.stop() for polling in self._pollings))
-            if self._settings.stop_instances is not None:
-                await end_instances(self._runtime, self._exits, self._settings.stop_instances)
-            named.cancel()
-            loops.cancel()
-            await asyncio.gather(named, loops, return_exceptions=True)
-            await self._registration.leave()
+        await self._serve(stop, cluster=self._settings.cluster, kubernetes_uid=self._kubernetes_uid)
 
-    async def _loops(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._exits.run())
-            group.create_task(self._grants.run())
-            group.create_task(self._probes.run())
-            group.create_task(self._reachability.run())
-            if self._settings.control:
-                group.create_task(self._watch.run())
-            await self._grants.synced.wait()
-            for polling in self._pollings:
-                group.create_task(keep_polling(polling, self._process.rng))
+    def _loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        following = {"fleets": self._watch.run()} if self._settings.control else {}
+        loops = {"exits": self._exits.run(), "grants": self._grants.run(), "probes": self._probes.run()}
+        return loops | following
+
+    async def _before_polling(self) -> None:
+        await self._grants.synced.wait()
+
+    async def _before_end(self) -> None:
+        if self._settings.stop_instances is not None:
+            await end_instances(self._runtime, self._exits, self._settings.stop_instances)
 
     def _polling(self, queue: str, workflows: list[type], activities: list[Callable[..., object]]) -> Polling:
         timeout = self._settings.drain_timeout if self._settings.stop_instances is None else BEFORE_INSTANCES
@@ -232,7 +192,7 @@ class Agent:
         return Polling(factory, drain_timeout=timeout)
 
 
-async def run_agent(settings: AgentSettings, serving: ServingOptions | None = None) -> int:
+async def run_agent(settings: AgentSettings, serving: ServingOptions) -> int:
     """Run an agent process until a signal stops it; returns its exit code.
 
     The first SIGTERM or SIGINT stops it, and leaves instances running unless the settings say otherwise; the second
@@ -245,50 +205,35 @@ async def run_agent(settings: AgentSettings, serving: ServingOptions | None = No
     told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"))
     settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())
     folder = _hold(settings)
-    tune_garbage_collection()
-    stop = stop_on_signals()
-    async with contextlib.AsyncExitStack() as stack:
-        stack.callback(folder.close)
-        opening = opened(
-            settings.etcd,
-            settings.format,
-            settings.temporal,
-            serving=serving if serving is not None else of_process(settings.bind_address, settings.health_port),
-            stop=stop,
-        )
-        found = await stack.enter_async_context(opening)
-        if found is None:
-            return 0
-        uid = await _cluster_uid(settings, found, stop)
-        if uid is None:
-            return 0
-        runtime = Processes(settings.data_dir, limits.ProcessLimits(limits.delegated()))
-        stack.push_async_callback(runtime.close)
-        logs = asyncio.create_task(runtime.look_after_logs())
-        stack.callback(logs.cancel)
-        session = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
-        agent = Agent(
-            settings,
-            found.process,
-            found.temporal,
-            runtime=runtime,
-            ask=asking(session, min(3.0, settings.probe_every)),
-            kubernetes_uid=uid,
-        )
-        found.health.content.checks, found.health.content.refresh = agent.checks, agent.refresh_metrics
-        await agent.run(stop)
-    return 0
+    try:
+        making = partial(_agent_of, settings)
+        return await serve(settings.etcd, settings.format, settings.temporal, serving, making)
+    finally:
+        folder.close()
 
 
-async def _cluster_uid(settings: AgentSettings, found: Opened, stop: asyncio.Event) -> str | None:
-    """The uid of the Kubernetes cluster; empty without one, None when `stop` is set first.
+async def _agent_of(settings: AgentSettings, found: Opened) -> Agent | None:
+    uid = await _cluster_uid(settings, found)
+    if uid is None:
+        return None
+    runtime = Processes(settings.data_dir, limits.ProcessLimits(limits.delegated()))
+    found.stack.push_async_callback(runtime.close)
+    logs = asyncio.create_task(runtime.look_after_logs())
+    found.stack.callback(logs.cancel)
+    session = await found.stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
+    ask = asking(session, min(3.0, settings.probe_every))
+    return Agent(settings, found.process, found.temporal, runtime=runtime, ask=ask, kubernetes_uid=uid)
+
+
+async def _cluster_uid(settings: AgentSettings, found: Opened) -> str | None:
+    """The uid of the Kubernetes cluster; empty without one, None when the process is told to stop first.
 
     An agent needs the API only before anything is in etcd: later it starts instances whether the API answers or not,
     and these compare the uid. Raises `ConfigurationError` and `InstallationMismatch`.
     """
     if settings.kubernetes is None:
         return ""
-    installed = await unless_stopped(stop, installation_of(found.process.store))
+    installed = await unless_stopped(found.stop, installation_of(found.process.store))
     if installed is not None and installed.upstream:
         return installed.upstream
     api = open_api_server(settings.kubernetes)
@@ -301,7 +246,7 @@ async def _cluster_uid(settings: AgentSettings, found: Opened, stop: asyncio.Eve
             temporal_namespace=found.temporal.namespace,
             rng=found.process.rng,
         )
-        connected = await unless_stopped(stop, connecting)
+        connected = await unless_stopped(found.stop, connecting)
     finally:
         await api.close()
     return connected.uid if connected is not None else None

@@ -19,7 +19,8 @@ import asyncio
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
 
 from temporalio.client import Client
 
@@ -40,33 +41,27 @@ from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import STATES, state_of
 from wharfinger.process.build import release
 from wharfinger.process.children import lives
-from wharfinger.process.connecting import Reachability
-from wharfinger.process.installation import prepare
+from wharfinger.process.named_process import NamedProcess
 from wharfinger.process.names import check_cluster, placement_queue
-from wharfinger.process.opening import opened
+from wharfinger.process.opening import Opened, serve
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.polling import ACTIVITIES, Polling, keep_polling, worker_factory
-from wharfinger.process.registration import LeasedName, Registration
-from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
+from wharfinger.process.polling import ACTIVITIES, Polling, worker_factory
+from wharfinger.process.registration import LeasedName
 from wharfinger.programs.process_settings import HubSettings
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 from wharfinger.serving.content import OK
-from wharfinger.serving.options import ServingOptions, of_process
+from wharfinger.serving.options import ServingOptions
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
 
-class Hub:
+class Hub(NamedProcess):
     """One hub, on a store and a client that the caller opened and closes."""
 
     def __init__(self, settings: HubSettings, process: ProcessParts, client: Client, *, health_url: str = "") -> None:
         self._settings = settings
-        self._process = process
-        self._client = client
-        self.metrics = process.metrics
         self.name = settings.name or f"{socket.gethostname().lower()}-{os.getpid()}"
-        self.view = HubView(process.clock)
         record = HubRecord(
             boot_id=lives.boot_id(),
             pid=os.getpid(),
@@ -75,19 +70,9 @@ class Hub:
             version=release(),
             time=process.utc_now().isoformat(timespec="milliseconds"),
         )
-        self._registration = Registration(
-            process.store,
-            LeasedName("hub", self.name, placement_keys.hub(self.name), "name"),
-            record,
-            settings.lease,
-            clock=process.clock,
-            rng=process.rng,
-        )
-        self._reachability = Reachability(
-            client.service_client.check_health,
-            patience=settings.lease.temporal_unreachable,
-            clock=process.clock,
-        )
+        named = LeasedName("hub", self.name, placement_keys.hub(self.name), "name")
+        super().__init__(process, client, named, record, settings.lease)
+        self.view = HubView(process.clock)
         starts = TemporalPlacements(client, cluster=settings.cluster)
         self.placements = PlacementController(process, self.view, starts.start, me=self.name)
         self.contents = ContentsView(process.clock)
@@ -120,7 +105,7 @@ class Hub:
             # With fewer, rollouts that wait for members would keep decisions from being committed.
             max_concurrent_activities=MOST_WAITING + ACTIVITIES,
         )
-        self._polling = Polling(factory, drain_timeout=settings.drain_timeout)
+        self._pollings = [Polling(factory, drain_timeout=settings.drain_timeout)]
 
     def _note(self, changes: Iterable[HubChange]) -> None:
         found = list(changes)
@@ -130,12 +115,7 @@ class Hub:
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""
-        return {
-            "hub": OK if self._registration.registered else "not registered in etcd",
-            "placements": OK if self.view.in_sync else "not listed yet",
-            "temporal": OK if self._reachability.reachable else "does not answer",
-            "polling": OK if self._polling.running else "has not begun",
-        }
+        return self._checks(placements=self.view.in_sync)
 
     def refresh_metrics(self) -> None:
         """Bring the gauges up to date."""
@@ -161,53 +141,24 @@ class Hub:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when another has the name."""
-        process = self._process
-        preparing = prepare(process.store, self._client, (), cluster=self._settings.cluster, rng=process.rng)
-        await unless_stopped(stop, preparing)
-        await unless_stopped(stop, self._registration.claim())
-        if stop.is_set():
-            return
-        running = [
-            asyncio.create_task(work, name=name)
-            for name, work in (
-                ("registration", self._registration.run()),
-                ("streams", self._streams.run()),
-                ("contents", self._contents_streams.run()),
-                ("placements", self.placements.run()),
-                ("rollouts", self.rollouts.run()),
-                ("update runs", self.update_runs.run()),
-                ("leavers", self._leavers.run()),
-                ("reachability", self._reachability.run()),
-                ("polling", keep_polling(self._polling, process.rng)),
-                ("stopped", stop.wait()),
-            )
-        ]
-        try:
-            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for one in ended:
-                await one
-        finally:
-            await self._polling.stop()
-            for one in running:
-                one.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-            await self._registration.leave()
+        await self._serve(stop, cluster=self._settings.cluster)
+
+    def _loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        return {
+            "streams": self._streams.run(),
+            "contents": self._contents_streams.run(),
+            "placements": self.placements.run(),
+            "rollouts": self.rollouts.run(),
+            "update runs": self.update_runs.run(),
+            "leavers": self._leavers.run(),
+        }
 
 
-async def run_hub(settings: HubSettings, serving: ServingOptions | None = None) -> int:
+async def run_hub(settings: HubSettings, serving: ServingOptions) -> int:
     """Run a hub process until a signal stops it; returns its exit code. The second signal ends it at once."""
     check_cluster(settings.cluster)
-    tune_garbage_collection()
-    stop = stop_on_signals()
-    async with opened(
-        settings.etcd,
-        settings.format,
-        settings.temporal,
-        serving=serving if serving is not None else of_process(settings.bind_address, settings.health_port),
-        stop=stop,
-    ) as found:
-        if found is not None:
-            hub = Hub(settings, found.process, found.temporal, health_url=found.health.url)
-            found.health.content.checks, found.health.content.refresh = hub.checks, hub.refresh_metrics
-            await hub.run(stop)
-    return 0
+
+    async def make(found: Opened) -> Hub:
+        return Hub(settings, found.process, found.temporal, health_url=found.health.url)
+
+    return await serve(settings.etcd, settings.format, settings.temporal, serving, make)

@@ -19,12 +19,12 @@ from wharfinger.placement.member.folder import FolderOfMembers, MemberConnection
 from wharfinger.placement.member.member_agent import MemberReporter
 from wharfinger.placement.member.presence import Presence
 from wharfinger.placement.member.works import Works
-from wharfinger.process.opening import opened
+from wharfinger.process.opening import Opened, serve
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.running import first_to_end, stop_on_signals, tune_garbage_collection
+from wharfinger.process.running import first_to_end
 from wharfinger.programs.process_settings import MemberAgentSettings
 from wharfinger.serving.content import OK
-from wharfinger.serving.options import ServingOptions, of_process
+from wharfinger.serving.options import ServingOptions
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class MemberAgents:
         """What was said of broken files."""
         self._running: dict[str, tuple[MemberConnection, MemberReporter, asyncio.Task[None]]] = {}
 
-    def ready(self) -> Mapping[str, str]:
+    def checks(self) -> Mapping[str, str]:
         """What readiness depends on: that the folder was read. A member that is away makes no process unready."""
         return {"members": OK if self._running else "the folder has no members"}
 
@@ -53,7 +53,7 @@ class MemberAgents:
         online = sum(agent.state == OK for _, agent, _ in self._running.values())
         self._process.metrics.member_clusters.labels("true").set(online)
         self._process.metrics.member_clusters.labels("false").set(len(self._running) - online)
-        self._process.metrics.ready.set(all(said == OK for said in self.ready().values()))
+        self._process.metrics.ready.set(all(said == OK for said in self.checks().values()))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set.
@@ -124,20 +124,11 @@ async def _connect(connection: MemberConnection) -> Store:
     return store_of(await EtcdStore.connect(connection.etcd), connection.format)
 
 
-async def run_members(settings: MemberAgentSettings, serving: ServingOptions | None = None) -> int:
+async def run_members(settings: MemberAgentSettings, serving: ServingOptions) -> int:
     """Run a process of members' agents until a signal stops it; returns its exit code."""
     members_in(settings.members_dir)  # better reported before anything is opened
-    tune_garbage_collection()
-    stop = stop_on_signals()
-    async with opened(
-        settings.etcd,
-        settings.format,
-        None,
-        serving=serving if serving is not None else of_process(settings.bind_address, settings.health_port),
-        stop=stop,
-    ) as found:
-        if found is not None:
-            agents = MemberAgents(settings, found.process)
-            found.health.content.checks, found.health.content.refresh = agents.ready, agents.refresh_metrics
-            await agents.run(stop)
-    return 0
+
+    async def make(found: Opened) -> MemberAgents:
+        return MemberAgents(settings, found.process)
+
+    return await serve(settings.etcd, settings.format, None, serving, make)

@@ -184,11 +184,10 @@ class Worker:
         Raises `InstallationMismatch`, and what ends a worker while it serves (`RevisionWentBack`).
         """
         preparing = prepare(
-            self._process.store,
+            self._process,
             self._client,
-            self._profiles.values(),
             cluster=self._cluster,
-            rng=self._process.rng,
+            profiles=self._profiles.values(),
             software=self._software,
             kubernetes_uid=self._kubernetes_uid,
         )

@@ -32,7 +32,7 @@ from wharfinger.programs.kube_pages import KubePages
 from wharfinger.programs.membership import Membership, place_of, registered_while
 from wharfinger.programs.worker import Worker, configuration_of, own_grant
 from wharfinger.serving.content import OK, Content
-from wharfinger.serving.options import ServingOptions, of_process
+from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.server import Server
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
@@ -50,15 +50,15 @@ WAITING = "has not answered yet"
 
 async def run_worker(
     settings: WorkerSettings,
-    serving: ServingOptions | None = None,
+    serving: ServingOptions,
     *,
     configured: Configured | None = None,
     pages: KubePages | None = None,
 ) -> int:
     """Run a worker process until a signal stops it; returns its exit code.
 
-    `serving`: how its pages are served; None = as the settings say, with the defaults. `configured`: the configuration,
-    where it was read already; `pages`: of kube-scheduler, where the process stands in its place.
+    `serving`: how its pages are served; `configured`: the configuration, where it was read already; `pages`: of
+    kube-scheduler, where the process stands in its place.
     The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
     Raises `InvalidConfiguration` before anything is opened.
     """
@@ -94,7 +94,7 @@ class _WorkerProcess:
         """The checks until there is a worker."""
         self._grant: OwnGrant | None = None
 
-    async def run(self, serving: ServingOptions | None) -> int:
+    async def run(self, serving: ServingOptions) -> int:
         """Serve, connect, and work until told to stop; the exit code."""
         temporal = temporal_configuration(self._settings.temporal)
         content = Content(
@@ -144,18 +144,15 @@ class _WorkerProcess:
         await worker.run(self._stop)
         return self._code()
 
-    async def _serve(self, serving: ServingOptions | None, content: Content, api: HttpApiClient | None) -> Server:
+    async def _serve(self, serving: ServingOptions, content: Content, api: HttpApiClient | None) -> Server:
         """Begin to serve the pages; those of kube-scheduler have the cluster decide about callers."""
-        options = serving
-        if options is None:
-            options = of_process(self._settings.bind_address, self._settings.health_port)
         reviewer: HttpApiClient | None = None
         if api is not None:
             reviewer = (self._pages or KubePages()).reviewer(api, self._metrics)
             self._stack.push_async_callback(reviewer.close)
         if self._pages is not None:
             self._pages.fill(content)
-        health = Server(options, content, apiserver=reviewer)
+        health = Server(serving, content, apiserver=reviewer)
         await health.start()
         self._stack.push_async_callback(health.stop)
         if self._pages is not None and reviewer is not None:

@@ -11,6 +11,7 @@ from wharfinger.errors import UsageError
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import HubRecord
 from wharfinger.placement.contracts.placements import StreamRevisions, required_seen
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.settings import LeaseSettings
 from wharfinger.testing.memory_store import MemoryStore
@@ -50,8 +51,7 @@ async def test_a_taken_name_of_a_hub_is_no_agents(monkeypatch: pytest.MonkeyPatc
     store = MemoryStore()
     await store.put(placement_keys.hub("dev"), HubRecord(pid=1, time="now").to_bytes())
     named = LeasedName("hub", "dev", placement_keys.hub("dev"), "name")
-    registration = Registration(
-        store, named, HubRecord(pid=2), LeaseSettings(), clock=lambda: 0.0, rng=random.Random(1)
-    )
+    process = ProcessParts(store, clock=lambda: 0.0, rng=random.Random(1))
+    registration = Registration(process, named, HubRecord(pid=2), LeaseSettings())
     with pytest.raises(UsageError, match=r"hub dev runs already \(pid 1 since now\): choose another --name"):
         await registration.claim()

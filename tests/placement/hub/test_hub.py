@@ -155,8 +155,9 @@ async def test_a_hub_decides_what_comes_and_what_changes(world: World) -> None:
         await world.member("d", labels={"region": "east"})
         await world.until_chosen("all", ["a", "b", "c", "d"])
         await until(lambda: hub.placements.unsettled == 0, SECONDS)
-        assert hub._polling._worker is not None
-        places = hub._polling._worker.config()["max_concurrent_activities"]
+        (polling,) = hub._pollings
+        assert polling._worker is not None
+        places = polling._worker.config()["max_concurrent_activities"]
         assert places is not None
         assert places >= MOST_WAITING + 100, "rollouts that wait take no places of decisions"
         hub.refresh_metrics()

@@ -140,15 +140,7 @@ class MemberReporter:
             time=self._hub.utc_now().isoformat(timespec="milliseconds"),
         )
         named = LeasedName("member", self.name, placement_keys.member(self.name), "members-dir", stands_by=True)
-        registration = Registration(
-            self._hub.store,
-            named,
-            record,
-            self._lease,
-            clock=self._hub.clock,
-            rng=self._hub.rng,
-            shared=self._presence,
-        )
+        registration = Registration(self._hub, named, record, self._lease, self._presence)
         token = JoinToken(hub=await hub_id(self._hub.store), name=self.name, identity=identity)
         self._given_back, self._give_back_at = False, 0.0
         self.state = "stands by: another agent has the member"
