@@ -39,7 +39,9 @@ def read_small(path: Path) -> bytes:
     except PermissionError as error:
         raise ConfigurationError(f"file {shown} may not be read by user id {os.geteuid()}; change its owner") from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise ConfigurationError(f"file {shown} cannot be read: {_reason(error)}; check the path") from error
+        raise ConfigurationError(
+            f"file {shown} cannot be read: {getattr(error, 'strerror', None) or error}; check the path"
+        ) from error
     if len(content) > FILE_LIMIT:
         raise ConfigurationError(f"file {shown} is larger than {FILE_LIMIT} bytes; is it the right file?")
     return content
@@ -62,10 +64,6 @@ def shown_path(path: Path) -> str:
 def quoted(text: str) -> str:
     """A name from a file for one line of a message: in quotes, bounded, controls spelt out."""
     return json.dumps(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,7 +264,10 @@ async def run_plugin(command: PluginCommand, *, seconds: float = RUN_LIMIT, limi
                 return PluginRun(failure=f"printed more than {limit} bytes")
             code = await process.wait()
             ended = True
-            return _outcome(code, output)
+            if code:
+                how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+                return PluginRun(failure=how)
+            return PluginRun(output)
     except TimeoutError:
         return PluginRun(failure=f"did not end within {seconds:g} s")
     finally:
@@ -284,12 +287,6 @@ async def _output(process: Process, limit: int) -> bytes | None:
         if size > limit:
             return None
     return b"".join(parts)
-
-
-def _outcome(code: int, output: bytes) -> PluginRun:
-    if code < 0:
-        return PluginRun(failure=f"was ended by signal {-code}")
-    return PluginRun(failure=f"ended with exit code {code}") if code else PluginRun(output)
 
 
 async def _kill(process: Process) -> None:

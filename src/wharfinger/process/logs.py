@@ -44,7 +44,7 @@ class JsonLine(logging.Formatter):
         line: dict[str, Any] = {"ts": round(record.created * 1000, 3)}
         if not record.name.startswith("wharfinger"):
             line["logger"] = record.name
-        line |= {"caller": _caller(record), "msg": text}
+        line |= {"caller": f"{'/'.join(record.pathname.split('/')[-2:])}:{record.lineno}", "msg": text}
         if record.levelno < logging.ERROR:
             line["v"] = VERBOSITY.get(record.levelno, 0)
         if record.levelno == logging.WARNING:
@@ -76,11 +76,6 @@ def _value(text: str) -> str | int:
         except (ValueError, SyntaxError):
             return text
     return int(text) if _NUMBER.fullmatch(text) else text
-
-
-def _caller(record: logging.LogRecord) -> str:
-    """Folder, file and line."""
-    return f"{'/'.join(record.pathname.split('/')[-2:])}:{record.lineno}"
 
 
 def _attempt_of_line(record: logging.LogRecord) -> dict[str, Any]:

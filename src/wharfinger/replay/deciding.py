@@ -71,7 +71,8 @@ class Deciding:
             return self._stretch(run, run.many, place, scene)
         except Unreplayable as error:
             self.as_recorded(run, place)
-            return self._all(run, place, error)
+            pods = self.stand_in.cache.pods
+            return [Again(pods.get(key), key, error) for key in keys_of(run, place)]
 
     def as_recorded(self, run: DecidedRun, place: int) -> None:
         """Assume what the unit placed, without deciding."""
@@ -79,10 +80,6 @@ class Deciding:
             pod = self.stand_in.cache.pods.get(key)
             if pod is not None and pod.create_revision == create_revision:
                 self.stand_in.cache.assume(pod, node)
-
-    def _all(self, run: DecidedRun, place: int, error: Unreplayable) -> list[Again]:
-        pods = self.stand_in.cache.pods
-        return [Again(pods.get(key), key, error) for key in keys_of(run, place)]
 
     def _pod(self, key: PodKey, create_revision: int, pod_revision: int) -> Pod:
         pod = self.stand_in.cache.pods.get(key)

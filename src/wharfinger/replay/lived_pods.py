@@ -187,17 +187,14 @@ class Lives:
     def _read(self) -> Iterator[tuple[int, LivedPod]]:
         if self._ended is not None:
             for number, namespace, name, *values in self._ended.execute("SELECT * FROM ended ORDER BY number"):
-                yield number, _pod(PodKey(namespace, name), dict(zip(_FIELDS, values, strict=True)))
+                written = dict(zip(_FIELDS, values, strict=True))
+                written |= {flag: bool(written[flag]) for flag in _FLAGS}
+                yield number, LivedPod(PodKey(namespace, name), **written)
 
 
 def _kept(value: object) -> object:
     """JSON can have halves of characters in a text, and a file cannot."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
-
-
-def _pod(key: PodKey, values: Mapping[str, object]) -> LivedPod:
-    flags = {name: bool(values[name]) for name in _FLAGS}
-    return LivedPod(key, **{**values, **flags})  # type: ignore[arg-type]  # as they were written
 
 
 class Unmarked:

@@ -217,7 +217,8 @@ def corrections(
 
     `assumed`: what makes our digest; `others`: what may be missing from it.
     """
-    count, total = _difference(ours, recorded)
+    (our_count, our_total), (wanted, target) = parsed_digest(ours), parsed_digest(recorded)
+    count, total = wanted - our_count, (target - our_total) & DIGEST_MASK
     if not count and not total:
         return ()
     possible = [Correction(*one, assumed=False) for one in assumed]
@@ -226,11 +227,6 @@ def corrections(
         if sum(one.count for one in found) == count:
             return found
     return None
-
-
-def _difference(ours: str, recorded: str) -> tuple[int, int]:
-    (count, total), (wanted, target) = parsed_digest(ours), parsed_digest(recorded)
-    return wanted - count, (target - total) & DIGEST_MASK
 
 
 def _sums(possible: Sequence[Correction], target: int) -> Iterator[tuple[Correction, ...]]:

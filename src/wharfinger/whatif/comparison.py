@@ -147,7 +147,8 @@ class _Replay:
     def compare(self, ref: Ref, obj: Obj) -> ComparedPod | None:
         """Decide for the pod, then let it count where it is; None for one that is not compared."""
         node = node_of(obj)
-        if ref not in self._stand_ins and _finished(obj):
+        # One that is being deleted still holds its room.
+        if ref not in self._stand_ins and mapping(obj, "status").get("phase") in ("Succeeded", "Failed"):
             self._notes["pods have finished, and are left out"] += 1
             return None
         if node not in self._nodes:
@@ -217,11 +218,6 @@ def _compared(key: PodKey, node: str, decision: SimulatedDecision) -> ComparedPo
     if not refusals:
         return ComparedPod(key, node, NodeVerdict.UNDECIDED, chosen, message=NOT_SAMPLED)
     return ComparedPod(key, node, NodeVerdict.REFUSED, chosen, refusals=refusals)
-
-
-def _finished(obj: Obj) -> bool:
-    """Whether the pod holds nothing any more; one that is being deleted still does."""
-    return mapping(obj, "status").get("phase") in ("Succeeded", "Failed")
 
 
 def _is_readable(obj: Obj) -> bool:

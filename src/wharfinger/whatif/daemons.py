@@ -84,7 +84,8 @@ def pinned_to(pod: Obj) -> str:
     bound = node_of(pod)
     if bound:
         return bound
-    required = _required(mapping(pod, "spec"))
+    affinity = mapping(mapping(mapping(pod, "spec"), "affinity", "spec."), "nodeAffinity", "spec.affinity.")
+    required = mapping(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "spec.affinity.nodeAffinity.")
     for term in mappings(required, "nodeSelectorTerms"):
         for field in mappings(term, "matchFields"):
             values = field.get("values")
@@ -143,8 +144,3 @@ def pinned(pod: Obj, name: str, node: str) -> dict[str, Any]:
         "metadata": {**mapping(pod, "metadata"), "name": name},
         "spec": {**spec, "affinity": {**affinity, "nodeAffinity": here}},
     }
-
-
-def _required(spec: Obj) -> Obj:
-    affinity = mapping(mapping(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
-    return mapping(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "spec.affinity.nodeAffinity.")

@@ -27,6 +27,9 @@ from wharfinger.whatif.unknown import Unknown
 
 KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND, *ADMISSION_KINDS)))
 """Kinds of objects that mean something to a question; all others can be left out."""
+_TURNS = {PRIORITY_CLASS: 0, CLAIM: 2}
+"""When objects are put, others at 1: classes first, because after each one the pods there are looked through; claims
+last, because new ones are bound to the volumes that are there."""
 _POD = "Pod"
 _NODE = "Node"
 Config = Mapping[str, Any] | Path | str | None
@@ -102,7 +105,7 @@ class Scene:
         )
         for obj in self.unknown.stand_ins():
             self.simulator.add(obj)
-        everything = sorted(self.inventory, key=lambda entry: _turn(entry[0]))
+        everything = sorted(self.inventory, key=lambda entry: _TURNS.get(entry[0].kind, 1))
         for done, (ref, obj) in enumerate(everything, start=1):
             if ref.kind in SIMULATED_KINDS:
                 try:
@@ -293,11 +296,3 @@ class Scene:
         strays = sum(bool(node_of(pod)) and node_of(pod) not in nodes for _, pod in pods)
         if strays:
             self.notes.append(f"{strays} pods are bound to nodes that are not there, and count nowhere")
-
-
-def _turn(ref: Ref) -> int:
-    """When an object is put: classes first, because after each one the pods there are looked through.
-
-    Claims come last, because new ones are bound to the volumes that are there.
-    """
-    return {PRIORITY_CLASS: 0, CLAIM: 2}.get(ref.kind, 1)

@@ -170,7 +170,8 @@ def _belongs_to_another(inventory: Inventory, ref: Ref, obj: Obj) -> bool:
 
 def _made(inventory: Inventory, census: _Census, ref: Ref, obj: Obj) -> Iterator[Obj]:
     template = template_of(ref, obj)
-    wanted = _wanted(ref, obj, census)
+    runs = ref.kind in ("Job", "CronJob")
+    wanted = _wanted_of_job(ref, obj, census) if runs else _count(mapping(obj, "spec"), "replicas", 1)
     if wanted > LIMIT:
         raise _too_many(LIMIT)  # before the first is made
     if ref.kind == "StatefulSet":
@@ -185,17 +186,11 @@ def _made(inventory: Inventory, census: _Census, ref: Ref, obj: Obj) -> Iterator
         owner = Ref("ReplicaSet", ref.namespace, text(mapping(replica_set, "metadata"), "name"))
         if is_new:
             yield replica_set
-    elif ref.kind in ("Job", "CronJob"):
+    elif runs:
         labels = {"job-name": ref.name, "batch.kubernetes.io/job-name": ref.name}
     names = inventory.free_names("Pod", ref.namespace, ref.name[:_NAME_LIMIT])
     for _ in range(count):
         yield pod_from(ref, template, next(names), labels=labels, owner=owner)
-
-
-def _wanted(ref: Ref, obj: Obj, census: _Census) -> int:
-    if ref.kind in ("Job", "CronJob"):
-        return _wanted_of_job(ref, obj, census)
-    return _count(mapping(obj, "spec"), "replicas", 1)
 
 
 def _wanted_of_job(ref: Ref, obj: Obj, census: _Census) -> int:

@@ -133,7 +133,7 @@ class Adopter:
             step = self.step(state, known, imports=bool(epoch), later=later)
             if not step.writes:
                 return known._replace(effect=effect)
-            reads = self._reads(state)
+            reads: list[Operation] = [Get(key) for key in (state.key, state.promise_key) if key]
             answer = await self.store.txn(
                 [*step.compares, *fence], [*step.writes, *reads], [*reads, *(Get(one.key) for one in fence)]
             )
@@ -162,10 +162,6 @@ class Adopter:
     async def read_pod(self, pod: PodKey) -> KnownObject:
         """What etcd has of a pod and its promise. Raises `StoreError`."""
         return await self.read(ObjectState(PODS, pod.namespace, pod.name, 0))
-
-    def _reads(self, state: ObjectState) -> list[Operation]:
-        """The copy, and the promise where there may be one."""
-        return [Get(state.key), *([Get(state.promise_key)] if state.promise_key else [])]
 
     def _now(self) -> str:
         return rfc3339(self._utc_now())

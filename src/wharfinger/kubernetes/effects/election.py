@@ -88,7 +88,8 @@ class Election:
         spec = answer.object.get("spec") or {}
         self._observe(spec)
         self.holder = str(spec.get("holderIdentity") or "")
-        if self.holder not in ("", self._terms.identity) and not self._expired(spec):
+        duration = float(spec.get("leaseDurationSeconds") or self._terms.lease_duration)
+        if self.holder not in ("", self._terms.identity) and self._clock() - self._seen_at < duration:
             self.trouble = ""
             return HoldState.ANOTHERS
         return self._settled(await self._replace(answer.object, self._ours(spec)))
@@ -108,10 +109,6 @@ class Election:
             "acquireTime": now,
         }
         await self._replace(answer.object, given_back)
-
-    def _expired(self, spec: Mapping[str, Any]) -> bool:
-        duration = float(spec.get("leaseDurationSeconds") or self._terms.lease_duration)
-        return self._clock() - self._seen_at >= duration
 
     def _observe(self, spec: Mapping[str, Any]) -> None:
         if self._seen != spec:

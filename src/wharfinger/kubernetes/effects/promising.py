@@ -287,10 +287,12 @@ class Promises:
         try:
             answer = await self._post(pod, promise, dry_run=dry_run)
         except UpstreamUnavailable as error:
-            if not self._webhook_fails(promise, error):
+            age = seconds_since(promise.since, self._utc_now()) or 0.0
+            if "webhook" not in str(error) or age <= WEBHOOK_PATIENCE:
                 raise
             answer = ApiAnswer(500, reason="InternalError", message=str(error))
-        if answer.code == FORBIDDEN and not await self._may_bind(pod.namespace):
+        access = replace(BIND_ACCESS, namespace=pod.namespace)
+        if answer.code == FORBIDDEN and await is_allowed(self._apiserver, access) is False:
             raise UpstreamDenied(MAY_NOT_BIND.format(namespace=pod.namespace))
         return answer
 
@@ -318,15 +320,6 @@ class Promises:
         if found.object is None:
             raise UpstreamUnavailable(f"the API server answers {found.code} to a read of pod {pod}: {found.message}")
         return await self._adopter.adopt(present(PODS, found.object))
-
-    def _webhook_fails(self, promise: Promise, error: UpstreamUnavailable) -> bool:
-        if "webhook" not in str(error):
-            return False
-        return (seconds_since(promise.since, self._utc_now()) or 0.0) > WEBHOOK_PATIENCE
-
-    async def _may_bind(self, namespace: str) -> bool:
-        """Whether this worker may bind pods there at all; it may when the API does not say."""
-        return await is_allowed(self._apiserver, replace(BIND_ACCESS, namespace=namespace)) is not False
 
     # --- without a promise --------------------------------------------------------------------
 

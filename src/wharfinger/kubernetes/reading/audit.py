@@ -12,7 +12,7 @@ promised pod is ahead of the API, and is compared by what its placement rests on
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -138,8 +138,7 @@ def to_plain(found: CopiesAudit) -> dict[str, Any]:
 
 
 def _lasting(kind: AuditedKind, earlier: set[CopyDifference]) -> AuditedKind:
-    lasting = tuple(one for one in kind.differences if one in earlier)
-    return AuditedKind(kind.plural, kind.objects, kind.copies, kind.bound, lasting)
+    return replace(kind, differences=tuple(one for one in kind.differences if one in earlier))
 
 
 async def _look(store: Store, api: ApiClient, resource: ApiResource) -> AuditedKind:

@@ -7,12 +7,12 @@ codes: 0 after the first SIGTERM or SIGINT, 1 after the second, when the Lease i
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import re
 import stat
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +28,8 @@ from wharfinger.process.names import COMMON
 from wharfinger.programs.cli.flags import KubeFlags, WrittenFlags, spelt_out
 from wharfinger.programs.cli.go_types import boolean
 from wharfinger.settings import DispatchSettings, Events, WorkerSettings, allow_insecure_option, events_option
+
+log = logging.getLogger(__name__)
 
 RELEASE = "v1.36.2"
 """The release of Kubernetes whose scheduler this stands for."""
@@ -211,7 +213,8 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     read_access(kubernetes.kubeconfig, master=kubernetes.master, allow_insecure=own.allow_insecure)
     if reviewing is not None:
         read_access(reviewing)
-    _warn([*flags.warnings(), *warnings_of(gates)])
+    for line in (*flags.warnings(), *warnings_of(gates)):
+        log.warning("flag_without_effect what=%r", line)
     if flags["write-config-to"]:
         TlsContexts(serving, clock=time.monotonic)  # its files are validated before anything is written
         _write(as_yaml(written_document(configured)), Path(flags["write-config-to"]))
@@ -228,13 +231,6 @@ def _run(flags: KubeFlags, own: OwnOptions, *, version: str, settings: WorkerSet
     return uvloop.run(
         run_worker(worker_settings(settings, kubernetes, serving, flags), serving, configured=configured, pages=pages)
     )
-
-
-def _warn(lines: Sequence[str]) -> None:
-    import logging
-
-    for line in lines:
-        logging.getLogger(__name__).warning("flag_without_effect what=%r", line)
 
 
 def _write(text: str, path: Path) -> None:

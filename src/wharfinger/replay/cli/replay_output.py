@@ -144,7 +144,7 @@ def _of_shadow(report: Mapping[str, Any]) -> Iterator[str]:
     yield from _lacks_of_archive(report)
     if len(report["profiles"]) > 1:
         yield _table(_heads("PROFILE"), [(name, *_cells(counts)) for name, counts in report["profiles"].items()])
-    changed = [one for one in report["workloads"] if _differing(one)][:LISTED]
+    changed = [one for one in report["workloads"] if any(one[name] for name in _TITLES if name != "same")][:LISTED]
     yield _table(_heads("WORKLOAD"), [(one["workload"], *_cells(one)) for one in changed])
     yield _table(
         ("DECISIONS", "", "REASON"),
@@ -183,10 +183,6 @@ def _heads(first: str) -> tuple[str, ...]:
 
 def _cells(counts: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"{sum(counts[name] for name in _TITLES):,}", *(f"{counts[name]:,}" for name in _TITLES))
-
-
-def _differing(counts: Mapping[str, Any]) -> bool:
-    return any(counts[name] for name in _TITLES if name != "same")
 
 
 def _example(examples: Sequence[Mapping[str, str]]) -> str:

@@ -54,7 +54,8 @@ async def replayed(
     unread: list[UnreadRun] = []
     with closing(Spool(memory)) as spool:
         async with connection.store() as store:
-            await _check_with_recorded(store, change)
+            if not change.nothing:  # one that is at fault would only be found decision by decision
+                replace(change, format_=store.format).check_with(await recorded_configurations(store))
             client = await open_temporal(connection)
             with progress("reading histories", 0) as advance:
                 query = span_query(connection.cluster, since, until)
@@ -75,12 +76,6 @@ async def replayed(
         told = {"cluster": connection.cluster, "gaps": [], "lost": 0} | _told(span)
         told |= {"undecided": len(unread) - len(lost), "unread": len(lost)}
         return report, told | {"seconds": round(time.perf_counter() - began, 1)} | more
-
-
-async def _check_with_recorded(store: KeptStates, change: ProfileChange) -> None:
-    """Before anything else is read: a change that is at fault would only be found decision by decision."""
-    if not change.nothing:
-        replace(change, format_=store.format).check_with(await recorded_configurations(store))
 
 
 def _told(span: tuple[datetime | None, datetime | None]) -> dict[str, Any]:

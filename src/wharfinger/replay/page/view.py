@@ -102,14 +102,12 @@ class ReplayPageReader:
                 known = file, await asyncio.to_thread(read_report, self._folder, file)
                 self._whole[name] = known
             self._whole.move_to_end(name)
-            while len(self._whole) > WHOLE or (len(self._whole) > 2 and self._whole_bytes() > WHOLE_BYTES):
+            whole = self._whole.values()
+            while len(whole) > WHOLE or (len(whole) > 2 and sum(one.size for one, _ in whole) > WHOLE_BYTES):
                 self._whole.popitem(last=False)
         if isinstance(known[1], NoReport):
             raise UsageError(f"this file cannot be shown: {known[1].why}")
         return known[1]
-
-    def _whole_bytes(self) -> int:
-        return sum(file.size for file, _ in self._whole.values())
 
 
 def _row(file: ReportFile, found: ReportInShort | NoReport, namespace: str) -> dict[str, Any]:

@@ -207,7 +207,8 @@ class Report(ReplayTally):
         pod = outcome.again.pod
         owner = "/".join(pod.controller) if pod is not None and pod.controller else ""
         namespace = self.count(verdict, outcome.computation.profile_name, outcome.again.key.namespace, owner)
-        self.software[_software(outcome)] += 1
+        life = worker_of(outcome.computation)
+        self.software[life.partition("-")[0] if outcome.computation.incarnation else ""] += 1
         if isinstance(found, Unreplayable):
             self._lacking(outcome, found, namespace)
         else:
@@ -293,11 +294,6 @@ class Report(ReplayTally):
 def told_apart(name: str, known: Collection[str]) -> str:
     """The name, or `OTHERS` once so many are known that this one is not told apart."""
     return name if name in known or len(known) < WORKLOADS else OTHERS
-
-
-def _software(outcome: MadeAgain) -> str:
-    life = worker_of(outcome.computation)
-    return life.partition("-")[0] if outcome.computation.incarnation else ""
 
 
 def _apart(found: Compared) -> int:

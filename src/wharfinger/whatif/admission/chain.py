@@ -204,7 +204,7 @@ def default_storage_class(classes: Iterable[Mapping[str, Any]]) -> str:
         metadata = mapping(obj, "metadata")
         annotations = text_map(metadata, "annotations", "metadata.")
         if any(annotations.get(name) == "true" for name in _IS_DEFAULT):
-            found.append((_created(metadata), text(metadata, "name", "metadata.")))
+            found.append((str(metadata.get("creationTimestamp") or ""), text(metadata, "name", "metadata.")))
     newest = max((created for created, _ in found), default="")
     return min((name for created, name in found if created == newest), default="")
 
@@ -216,8 +216,3 @@ def with_default_storage_class(obj: Mapping[str, Any], name: str) -> Mapping[str
     if not name or spec.get("storageClassName") is not None or CLASS_ANNOTATION in annotations:
         return obj
     return {**obj, "spec": {**spec, "storageClassName": name}}
-
-
-def _created(metadata: Mapping[str, Any]) -> str:
-    written = metadata.get("creationTimestamp")
-    return str(written) if written else ""

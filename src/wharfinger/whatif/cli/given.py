@@ -179,7 +179,10 @@ class _Taking:
         found = self._found
         of_rk8s = next(filter(_OF_RK8S.search, self._problems), None)
         if of_rk8s is not None:
-            raise UsageError(_of_rk8s(of_rk8s, live=found.revision is not None))
+            advice = "These look like documents of rk8s: add --format rk8s"
+            if found.revision is not None:
+                advice = "Such fields are rk8s', and this cluster's objects are Kubernetes'"
+            raise UsageError(f"{of_rk8s} {advice}")
         if self._problems:
             raise InvalidConfiguration(self._problems)
         if self._doubtful:
@@ -198,13 +201,6 @@ class _Taking:
         if self._others:
             passed = ", ".join(sorted(map(str, self._others)))
             found.notes.append(f"objects of kinds that are not known here are passed over: {passed}")
-
-
-def _of_rk8s(problem: str, *, live: bool) -> str:
-    """What to do with documents that have fields as rk8s spells them. `problem`: about the first of these."""
-    if live:
-        return f"{problem} Such fields are rk8s', and this cluster's objects are Kubernetes'"
-    return f"{problem} These look like documents of rk8s: add --format rk8s"
 
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
