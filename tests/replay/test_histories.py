@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.replay.archive.spool import READ, Spool
 from wharfinger.replay.cli.replay_output import tell
-from wharfinger.replay.histories import UnreadRun, goes_on, read_runs, recorded_run
+from wharfinger.replay.histories import RunName, UnreadRun, goes_on, read_runs, recorded_run
 from wharfinger.replay.recorded import DecidedRun, Unit, decisions_of, units
 from wharfinger.replay.report.report import Report
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
@@ -27,7 +27,7 @@ HISTORIES = Path(__file__).parent / "histories"
 
 def recorded(name: str) -> DecidedRun | None:
     history = WorkflowHistory.from_json("workflow", (HISTORIES / f"{name}.json").read_text())
-    found = recorded_run("workflow", "run", history.events)
+    found = recorded_run(RunName("workflow", "run"), history.events)
     return found if isinstance(found, DecidedRun) else None
 
 

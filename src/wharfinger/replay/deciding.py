@@ -72,13 +72,13 @@ class Deciding:
         except Unreplayable as error:
             self.as_recorded(run, place)
             pods = self.stand_in.cache.pods
-            return [Again(pods.get(key), key, error) for key in keys_of(run, place)]
+            return [Again(pods.get(key), key, error) for key, _ in run.decided(place)]
 
     def as_recorded(self, run: DecidedRun, place: int) -> None:
         """Assume what the unit placed, without deciding."""
-        for key, create_revision, node in placements(run, place):
-            pod = self.stand_in.cache.pods.get(key)
-            if pod is not None and pod.create_revision == create_revision:
+        for identity, node in placements(run, place):
+            pod = self.stand_in.cache.pods.get(PodKey(identity.namespace, identity.name))
+            if pod is not None and pod.identity == identity:
                 self.stand_in.cache.assume(pod, node)
 
     def _pod(self, key: PodKey, create_revision: int, pod_revision: int) -> Pod:
@@ -200,23 +200,11 @@ class Deciding:
         return members
 
 
-def placements(run: DecidedRun, place: int) -> Iterator[tuple[PodKey, int, str]]:
-    """Pod, create revision and node of all that the unit placed."""
-    if run.lone is not None and isinstance(run.lone, Placed):
-        yield PodKey(run.namespace, run.name), run.lone.create_revision, run.lone.node
-    elif run.many is not None:
-        for seat in run.many.seats:
-            if run.kind == "gang" or seat.stretch == place:
-                yield key_of(seat), seat.create_revision, seat.node
-
-
-def keys_of(run: DecidedRun, place: int) -> list[PodKey]:
-    """The pods that the unit decided for."""
-    if run.many is None:
-        return [PodKey(run.namespace, run.name)]
-    if run.kind == "gang":
-        return [key_of(one) for one in run.many.decided]
-    return [key_of(one) for one in decisions_of(run.many, place)]
+def placements(run: DecidedRun, place: int) -> Iterator[tuple[PodIdentity, str]]:
+    """All that the unit placed, each with its node."""
+    for key, decision in run.decided(place):
+        if isinstance(decision, Placed | Seat):
+            yield PodIdentity(key.namespace, key.name, decision.create_revision), decision.node
 
 
 def _unless_unrecorded(

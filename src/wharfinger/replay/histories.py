@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio.api.enums.v1 import EventType
@@ -172,9 +172,7 @@ async def _fetched(client: Client, name: RunName) -> DecidedRun | UnreadRun | No
     history = await kept(client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history())
     if history is None:
         return UnreadRun(name, "gone", "Temporal has its history no more")
-    found = recorded_run(name.workflow_id, name.run_id, history.events)
-    if isinstance(found, UnreadableRun):
-        return UnreadRun(name, "unreadable", found.why)
+    found = recorded_run(name, history.events)
     if found is None and goes_on(history.events):
         return UnreadRun(name, "undecided")
     return found
@@ -185,68 +183,55 @@ def goes_on(events: Sequence[HistoryEvent]) -> bool:
     return not events or events[-1].event_type not in _ENDS
 
 
-class UnreadableRun(NamedTuple):
-    """A run that decided something that this release does not understand."""
-
-    why: str
-
-
-def recorded_run(workflow_id: str, run_id: str, events: Sequence[HistoryEvent]) -> DecidedRun | UnreadableRun | None:
+def recorded_run(name: RunName, events: Sequence[HistoryEvent]) -> DecidedRun | UnreadRun | None:
     """What a run's history records; None for a run that decided nothing."""
     try:
-        attempt = read_attempt(workflow_id, run_id, events)
+        attempt = read_attempt(*name, events)
         if attempt is None:
             return None
         if not attempt.placement:  # a cohort's answer has no kind, but tells of a pod
             damaged = any(step.name == "place" and not step.detail for step in attempt.steps)
-            return UnreadableRun("its decision is no JSON object") if damaged else None
+            return UnreadRun(name, "unreadable", "its decision is no JSON object") if damaged else None
         start = events[0]
         if start.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
             return None
         started = start.workflow_execution_started_event_attributes
-        tenant = started.task_queue.name.rpartition("/")[2]
-        if started.workflow_type.name == SCHEDULE_ATTEMPT:
-            return _alone(attempt, AttemptInput.model_validate(started_with(start)), tenant)
-        return _together(attempt, CohortInput.model_validate(started_with(start)), tenant)
+        alone = started.workflow_type.name == SCHEDULE_ATTEMPT
+        decided = (_alone if alone else _together)(attempt, started_with(start))
+        if decided is None:
+            return None
+        return DecidedRun(
+            workflow_id=name.workflow_id,
+            run_id=name.run_id,
+            tenant=started.task_queue.name.rpartition("/")[2],
+            attempt=attempt.attempt,
+            started=attempt.started.timestamp(),
+            **decided,
+        )
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return UnreadableRun(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return UnreadRun(name, "unreadable", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
 
-def _alone(attempt: Attempt, pod: AttemptInput, tenant: str) -> DecidedRun | None:
+def _alone(attempt: Attempt, given: Any) -> dict[str, Any] | None:
+    """The fields of a lone pod's run; None where it decided nothing."""
     outcome = _OUTCOME.validate_python(attempt.placement)
     if not isinstance(outcome, Placed | Refused):
         return None
-    return DecidedRun(
-        kind="lone",
-        workflow_id=attempt.workflow_id,
-        run_id=attempt.run_id,
-        tenant=tenant,
-        attempt=attempt.attempt,
-        started=attempt.started.timestamp(),
-        namespace=pod.namespace,
-        name=pod.name,
-        lone=outcome,
-        answers=attempt.answers,
-    )
+    pod = AttemptInput.model_validate(given)
+    named = {"kind": "lone", "namespace": pod.namespace, "name": pod.name}
+    return {**named, "lone": outcome, "answers": attempt.answers}
 
 
-def _together(attempt: Attempt, cohort: CohortInput, tenant: str) -> DecidedRun | None:
+def _together(attempt: Attempt, given: Any) -> dict[str, Any] | None:
+    """The same of a cohort's, or a gang's."""
     many = PlacedMany.model_validate(attempt.placement)
     if not many.stretches:
         return None
-    return DecidedRun(
-        kind="cohort" if cohort.gang is None else "gang",
-        workflow_id=attempt.workflow_id,
-        run_id=attempt.run_id,
-        tenant=tenant,
-        attempt=attempt.attempt,
-        started=attempt.started.timestamp(),
-        namespace=cohort.gang.namespace if cohort.gang is not None else "",
-        name=cohort.gang.name if cohort.gang is not None else "",
-        many=many,
-        pods=cohort.pods,
-    )
+    cohort = CohortInput.model_validate(given)
+    gang = cohort.gang
+    named = {"kind": "gang", "namespace": gang.namespace, "name": gang.name} if gang is not None else {"kind": "cohort"}
+    return {**named, "many": many, "pods": cohort.pods}
 
 
 def _text(moment: datetime) -> str:

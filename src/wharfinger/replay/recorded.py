@@ -89,6 +89,13 @@ class DecidedRun(Sparse):
             return len(self.many.seats) + len(self.many.turned_away)
         return int(self.lone is not None)
 
+    def decided(self, place: int) -> list[tuple[PodKey, Placed | Refused | Seat | TurnedAway]]:
+        """What the unit of this place decided, in order, and for which pod."""
+        if self.many is None:
+            return [(PodKey(self.namespace, self.name), self.lone)] if self.lone is not None else []
+        found = self.many.decided if self.kind == "gang" else decisions_of(self.many, place)
+        return [(key_of(one), one) for one in found]
+
     def computations(self) -> tuple[Computation, ...]:
         """Of each of its units, in order."""
         if self.many is not None:

@@ -17,16 +17,15 @@ from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.replay.changes import ProfileChange
-from wharfinger.replay.deciding import placements
 from wharfinger.replay.facts import OFTEN, Facts, KeptStates, oldest_kept
 from wharfinger.replay.lived_pods import pod_key_of
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit, scratch_database, writing
-from wharfinger.replay.recorded import DecidedRun, Unit, decisions_of, key_of
+from wharfinger.replay.recorded import DecidedRun, Unit
 from wharfinger.replay.report.rerun_report import SHAPES, RerunReport, Shape, moment, shapes_of
 from wharfinger.replay.rerun import Rerun, RerunSimulator
 from wharfinger.replay.shadow import SILENCE, Runs
-from wharfinger.scheduling.contracts.cohort_scheduling import TurnedAway
-from wharfinger.scheduling.contracts.scheduling import Refused
+from wharfinger.scheduling.contracts.cohort_scheduling import Seat, TurnedAway
+from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.comparing import DecisionSaid, MemberPart, said_alone, said_member
 
 _DECIDED_TABLE = (
@@ -43,28 +42,17 @@ _OTHERS = 1
 """The rank of what stands not among these."""
 
 
-def refusals(run: DecidedRun, place: int) -> Iterator[tuple[PodKey, int]]:
-    """Pod and create revision of all that a unit refused. `place`: the unit's, among those of its run."""
-    if isinstance(run.lone, Refused):
-        yield PodKey(run.namespace, run.name), run.lone.create_revision
-    elif run.many is not None:
-        for one in run.many.turned_away:
-            if run.kind == "gang" or one.stretch == place:
-                yield key_of(one), one.create_revision
-
-
 def said_of(run: DecidedRun, place: int, key: PodKey) -> DecisionSaid | None:
     """What a unit decided for a pod, the last of it; None where it decided nothing for it."""
-    if run.lone is not None:
-        return said_alone(run.lone) if PodKey(run.namespace, run.name) == key else None
-    if run.many is None:
-        return None
+    decision = dict(run.decided(place)).get(key)
+    if isinstance(decision, Placed | Refused):
+        return said_alone(decision)
     many = run.many
-    found = many.decided if run.kind == "gang" else decisions_of(many, place)
-    of_pod = [one for one in found if key_of(one) == key]
-    if not of_pod or (isinstance(of_pod[-1], TurnedAway) and of_pod[-1].reasons >= len(many.reasons)):
+    if decision is None or many is None:
         return None
-    return said_member(MemberPart(of_pod[-1], many.reasons, many.domain))
+    if isinstance(decision, TurnedAway) and decision.reasons >= len(many.reasons):
+        return None
+    return said_member(MemberPart(decision, many.reasons, many.domain))
 
 
 class DecidedPods:
@@ -74,9 +62,10 @@ class DecidedPods:
         self._database = scratch_database(_DECIDED_TABLE)
         for number, unit in enumerate(units):
             run = runs.get(unit.run)
-            placed = [(key, created, True) for key, created, _ in placements(run, unit.place)]
-            refused = [(key, created, False) for key, created in refusals(run, unit.place)]
-            rows = [(key.namespace, key.name, created, how, number) for key, created, how in placed + refused]
+            rows = [
+                (*key, one.create_revision, isinstance(one, Placed | Seat), number)
+                for key, one in run.decided(unit.place)
+            ]
             with writing():
                 self._database.executemany("INSERT OR REPLACE INTO pods VALUES (?, ?, ?, ?, ?)", rows)
 

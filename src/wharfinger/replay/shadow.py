@@ -21,7 +21,7 @@ from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.pod import PodIdentity, PodKey
 from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.replay.changes import ProfileChange
-from wharfinger.replay.deciding import Again, Deciding, UnitScene, keys_of, placements
+from wharfinger.replay.deciding import Again, Deciding, UnitScene, placements
 from wharfinger.replay.facts import Facts, KeptStates, oldest_kept
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replay.recorded import DecidedRun, Lack, Unit, Unreplayable, worker_of
@@ -103,7 +103,7 @@ class Shadow:
                 run = self.runs.get(unit.run)
                 facts = await self._reach(unit, newest)
                 if isinstance(facts, Unreplayable):
-                    self._report(run, unit, [Again(None, key, facts) for key in keys_of(run, unit.place)], sink)
+                    self._report(run, unit, [Again(None, key, facts) for key, _ in run.decided(unit.place)], sink)
                 else:
                     self._report(run, unit, await self._decide(run, unit, facts), sink)
                     if last[unit.worker] == place:
@@ -180,13 +180,12 @@ class Shadow:
             profile = self._profile(worker, computation)
         except Unreplayable as error:
             deciding.as_recorded(run, unit.place)
-            return [Again(facts.cache.pods.get(key), key, error) for key in keys_of(run, unit.place)]
+            return [Again(facts.cache.pods.get(key), key, error) for key, _ in run.decided(unit.place)]
         scene = UnitScene(
             computation, profile, facts.memberships, _Candidates(self._placed, facts), self.change.nothing
         )
         found = await deciding.decide(run, unit.place, scene)
-        for key, create_revision, node in placements(run, unit.place):
-            self._placed[PodIdentity(key.namespace, key.name, create_revision)] = node
+        self._placed.update(placements(run, unit.place))
         if len(self._placed) > self._most_placed:
             self._most_placed = MOST_PLACED + 2 * sum(1 for _ in _Candidates(self._placed, facts))
         return found

@@ -30,7 +30,7 @@ from wharfinger.replay.archive.archived import Archive
 from wharfinger.replay.archive.archiving import ArchiveFile, ArchiveNotWritten
 from wharfinger.replay.cli import archive as archive_command
 from wharfinger.replay.cli.archive import _alone, _passed
-from wharfinger.replay.histories import UnreadableRun
+from wharfinger.replay.histories import RunName, UnreadRun
 from wharfinger.replay.memory_limit import UNLIMITED
 from wharfinger.replay.recorded import DecidedRun
 
@@ -41,7 +41,7 @@ class Told:
 
     began: dict[str, float] = field(default_factory=dict)
     """Of the runs that it lists, seconds since 1970."""
-    decided: dict[str, DecidedRun | UnreadableRun] = field(default_factory=dict)
+    decided: dict[str, DecidedRun | UnreadRun] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     """Runs whose history it has."""
     fetched: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Told:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     made = Told()
-    monkeypatch.setattr(histories, "recorded_run", lambda _id, run_id, _events: made.decided.get(run_id))
+    monkeypatch.setattr(histories, "recorded_run", lambda name, _events: made.decided.get(name.run_id))
     return made
 
 
@@ -136,7 +136,9 @@ async def test_a_run_that_is_not_understood_is_lost_once(
 ) -> None:
     file = tmp_path / "archive"
     told.runs("newer", 950.0)
-    told.decided["newer"] = UnreadableRun("its decision is no JSON object")
+    told.decided["newer"] = UnreadRun(
+        RunName("workflow/newer", "newer"), "unreadable", "its decision is no JSON object"
+    )
     out = ArchiveFile(file, CLUSTER)
 
     first = await passed(stage, told, out, 1000.0)
@@ -150,7 +152,9 @@ async def test_a_pass_that_fails_counts_no_run_as_lost(
     stage: Stage, told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told.runs("newer", 950.0)
-    told.decided["newer"] = UnreadableRun("its decision is no JSON object")
+    told.decided["newer"] = UnreadRun(
+        RunName("workflow/newer", "newer"), "unreadable", "its decision is no JSON object"
+    )
     out = ArchiveFile(tmp_path / "archive", CLUSTER)
 
     async def full(_store: Any, runs: AsyncIterator[Any], **_: Any) -> Passed:

@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -187,24 +186,15 @@ def _empty(path: Path) -> bool:
     return len(line) < len(HEADER) and HEADER.startswith(line)
 
 
-@dataclass(slots=True)
 class ArchiveMetrics:
     """Of one archive; `passed` and `failed` after each pass, `refresh` before it is read."""
 
-    path: Path
-    clock: Callable[[], float] = time.monotonic
-    """Seconds."""
-    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    _succeeded: float = 0.0
-    _passes: Counter = field(init=False)
-    _age: Gauge = field(init=False)
-    _gaps: Gauge = field(init=False)
-    _lost: Gauge = field(init=False)
-    _bytes: Gauge = field(init=False)
-    _revision: Gauge = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._succeeded = self.clock()
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds."""
+        self._path = path
+        self._clock = clock
+        self.registry = CollectorRegistry()
+        self._succeeded = clock()
         self._passes = Counter(
             "wharfinger_archive_passes",
             "Passes by result: `written`, or `failed`, which is tried again.",
@@ -227,7 +217,7 @@ class ArchiveMetrics:
     @property
     def seconds(self) -> float:
         """Since a pass succeeded, or since the process began."""
-        return self.clock() - self._succeeded
+        return self._clock() - self._succeeded
 
     def opened(self, file: ArchiveFile) -> None:
         """The file was read to its end."""
@@ -237,7 +227,7 @@ class ArchiveMetrics:
 
     def passed(self, file: ArchiveFile) -> None:
         """A pass succeeded."""
-        self._succeeded = self.clock()
+        self._succeeded = self._clock()
         self._passes.labels("written").inc()
         self.opened(file)
 
@@ -249,7 +239,7 @@ class ArchiveMetrics:
         """Bring up to date what changes by itself."""
         self._age.set(self.seconds)
         try:
-            self._bytes.set(self.path.stat().st_size)
+            self._bytes.set(self._path.stat().st_size)
         except OSError:
             self._bytes.set(0)
 
