@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import resource
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,23 +19,24 @@ from wharfinger.replay.archive.archived import Archive
 from wharfinger.replay.archive.archiving import OVERLAP, ArchiveFile, ArchiveNotWritten
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange
-from wharfinger.replay.histories import RunName
+from wharfinger.replay.histories import RunName, UnreadRun
 from wharfinger.replay.recorded import DecidedRun, Lack
 from wharfinger.replay.report.report import Report
 from wharfinger.replay.shadow import Shadow
 
 
 async def a_pass(
-    stage: Stage, path: Path, runs: list[DecidedRun], until: float = 1.0, *, block: int = 600, **more: Any
+    stage: Stage, path: Path, runs: Sequence[DecidedRun | UnreadRun], until: float = 1.0, *, block: int = 600
 ) -> Passed:
-    async def given() -> AsyncIterator[DecidedRun]:
+    async def given() -> AsyncIterator[DecidedRun | UnreadRun]:
         for run in runs:
             yield run
 
-    first = min((one.revision for run in runs for one in run.computations()), default=0)
-    return await ArchiveFile(path, CLUSTER, block=block).write(
-        stage.world.store, given(), first=lambda: first, until=until, **more
-    )
+    return await ArchiveFile(path, CLUSTER, block=block).write(stage.world.store, given(), until=until)
+
+
+def gone(count: int) -> list[UnreadRun]:
+    return [UnreadRun(RunName("workflow", f"gone-{number}"), "gone") for number in range(count)]
 
 
 async def from_archive(path: Path) -> Replayed:
@@ -132,7 +132,7 @@ async def test_what_etcd_has_forgotten_is_a_gap_and_decisions_in_it_are_named(st
 async def test_runs_that_have_not_decided_are_named_for_the_next_pass(stage: Stage, tmp_path: Path) -> None:
     file, late = tmp_path / "archive", RunName("cluster/pod/default/late", "run-9")
     await some_decisions(stage, "one")
-    passed = await a_pass(stage, file, stage.runs, undecided=lambda: [late])
+    passed = await a_pass(stage, file, [*stage.runs, UnreadRun(late, "undecided")])
 
     again = ArchiveFile(file, CLUSTER).reached
     await a_pass(stage, file, [])
@@ -213,8 +213,8 @@ async def test_runs_that_are_lost_are_counted(stage: Stage, tmp_path: Path, monk
     monkeypatch.setattr(archive_pass, "MOST_WAITING", 2)
     names = [RunName("workflow", f"late-{number}") for number in range(5)]
 
-    first = await a_pass(stage, file, [], undecided=lambda: names, lost=lambda: 1)
-    second = await a_pass(stage, file, [], undecided=lambda: names[1:2])
+    first = await a_pass(stage, file, [*(UnreadRun(name, "undecided") for name in names), *gone(1)])
+    second = await a_pass(stage, file, [UnreadRun(names[1], "undecided")])
 
     assert (first.lost, first.reached.undecided) == (4, (names[0], names[1]))
     assert (second.lost, second.reached.undecided) == (0, (names[1],))
@@ -281,12 +281,12 @@ async def test_a_full_disk_leaves_what_was_there(stage: Stage, tmp_path: Path) -
     resource.setrlimit(resource.RLIMIT_FSIZE, (whole + 100, before[1]))
     try:
         with pytest.raises(ArchiveNotWritten, match="File too large"):
-            await out.write(stage.world.store, given(), first=lambda: 0, until=2.0)
+            await out.write(stage.world.store, given(), until=2.0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
     torn = await from_archive(file)
-    await out.write(stage.world.store, given(), first=lambda: 0, until=2.0)
+    await out.write(stage.world.store, given(), until=2.0)
 
     assert torn.report.counts == {"same": 1}
     assert (await from_archive(file)).report.counts == {"same": 10}

@@ -25,7 +25,7 @@ from wharfinger.cli.options import ConnectionOptions
 from wharfinger.errors import Unavailable, UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.replay import histories
-from wharfinger.replay.archive.archive_pass import Passed
+from wharfinger.replay.archive.archive_pass import BlockWriter, Passed
 from wharfinger.replay.archive.archived import Archive
 from wharfinger.replay.archive.archiving import ArchiveFile, ArchiveNotWritten
 from wharfinger.replay.cli import archive as archive_command
@@ -157,13 +157,11 @@ async def test_a_pass_that_fails_counts_no_run_as_lost(
     )
     out = ArchiveFile(tmp_path / "archive", CLUSTER)
 
-    async def full(_store: Any, runs: AsyncIterator[Any], **_: Any) -> Passed:
-        async for _run in runs:
-            pass
-        raise ArchiveNotWritten("no space left")
+    def full(*_: object) -> None:
+        raise OSError("no space left")
 
     with monkeypatch.context() as during:
-        during.setattr(out, "write", full)
+        during.setattr(BlockWriter, "write", full)
         with pytest.raises(ArchiveNotWritten):
             await passed(stage, told, out, 1000.0)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.replay.archive.test_archive import a_pass, some_decisions
+from tests.replay.archive.test_archive import a_pass, gone, some_decisions
 from tests.replay.replay_stage import Stage
 from tests.scheduling.world import CLUSTER
 from wharfinger.cli.processes.process_options import ServingChoices
@@ -34,7 +34,7 @@ async def test_a_pass_resets_the_age_and_tells_what_the_file_has(stage: Stage, t
     await a_pass(stage, file, stage.runs)
     await some_decisions(stage, "two", "three")
     stage.world.store.compact(stage.world.store.revision)
-    await a_pass(stage, file, stage.runs[1:], lost=lambda: 3)
+    await a_pass(stage, file, [*stage.runs[1:], *gone(3)])
     now[0] = 130.0
     before = read(metrics)
     out = ArchiveFile(file, CLUSTER)

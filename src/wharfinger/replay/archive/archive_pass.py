@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterable, Collection, Iterable
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
@@ -25,7 +25,7 @@ from wharfinger.replay.archive.archive_format import (
     plain_text,
 )
 from wharfinger.replay.facts import KeptStates, oldest_kept
-from wharfinger.replay.histories import RunName
+from wharfinger.replay.histories import RunName, UnreadRun
 from wharfinger.replay.memory_limit import MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
 
@@ -126,6 +126,10 @@ class ArchivePass:
     ) -> None:
         self.segments = 0
         self.written: dict[str, float] = {}
+        self.unread: set[RunName] = set()
+        """Runs that this release does not understand."""
+        self._first = 0
+        """The oldest revision on which any of the runs decided; 0 = none did. A new segment begins there."""
         self._out = out
         self._store = store
         self._before = before
@@ -134,15 +138,25 @@ class ArchivePass:
         self._anchor = before.anchor
 
     async def write(
-        self,
-        runs: AsyncIterable[DecidedRun],
-        first: Callable[[], int],
-        until: float,
-        left: tuple[Callable[[], Sequence[RunName]], Callable[[], int]],
+        self, runs: AsyncIterable[DecidedRun | UnreadRun], until: float, unread: Collection[RunName]
     ) -> Passed:
-        """All of it. `left`: runs that have not decided, and how many are lost."""
-        decisions = 0
+        """All of it. `unread`: runs that the pass before did not understand, and counted."""
+        decisions = lost = 0
+        undecided: list[RunName] = []
         async for run in runs:
+            if isinstance(run, UnreadRun):
+                if run.lack == "undecided":
+                    undecided.append(run.name)
+                elif run.lack == "gone":
+                    lost += 1
+                else:
+                    self.unread.add(run.name)
+                    if run.name not in unread:
+                        lost += 1
+                        log.warning("archive_run_unreadable workflow=%s run=%s error=%r", *run.name, run.why)
+                continue
+            revisions = [computation.revision for computation in run.computations()]
+            self._first = min([self._first, *revisions] if self._first else revisions, default=self._first)
             if run.run_id in self.written or run.run_id in self._recent:
                 continue
             self._out.add(RUNS, "runs", run.model_dump(mode="json"))
@@ -151,8 +165,7 @@ class ArchivePass:
             self._memory.check(lambda: "while histories are archived")
         self._out.flush()
         newest = (await self._store.get(keys.INSTALLATION)).revision
-        gap = await self._changes(first, newest)
-        undecided, lost = left[0](), left[1]()
+        gap = await self._changes(newest)
         waiting, before = tuple(undecided[:MOST_WAITING]), self._before
         lost += len(undecided) - len(waiting)
         if lost:
@@ -173,13 +186,13 @@ class ArchivePass:
         )
         return Passed(reached, len(self.written), decisions, gap, lost)
 
-    async def _changes(self, first: Callable[[], int], newest: int) -> Gap | None:
+    async def _changes(self, newest: int) -> Gap | None:
         begin = self._before.revision
         if not begin:
-            await self._segment(await oldest_kept(self._store, min(first() or newest, newest)), newest)
+            await self._segment(await oldest_kept(self._store, min(self._first or newest, newest)), newest)
             return None
         if await self._restored(newest):
-            kept = await oldest_kept(self._store, min(first() or newest, newest))
+            kept = await oldest_kept(self._store, min(self._first or newest, newest))
             log.warning("archive_gap effect=new_segment reason=etcd_restored after=%d before=%d", begin, kept)
             await self._segment(kept, newest, restored=True)
             return Gap(begin, kept, restored=True)

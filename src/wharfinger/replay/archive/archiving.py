@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from wharfinger.replay.archive.archive_format import (
 )
 from wharfinger.replay.archive.archive_pass import Anchor, ArchivePass, BlockWriter, Passed, Reached
 from wharfinger.replay.facts import KeptStates
-from wharfinger.replay.histories import RunName
+from wharfinger.replay.histories import RunName, UnreadRun
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
 
@@ -134,37 +134,24 @@ class ArchiveFile:
         """Whether a run is there already, as far as the next pass may find it again."""
         return name.run_id in self._recent
 
-    async def write(
-        self,
-        store: KeptStates,
-        runs: AsyncIterable[DecidedRun],
-        *,
-        first: Callable[[], int],
-        until: float,
-        undecided: Callable[[], Sequence[RunName]] = tuple,
-        lost: Callable[[], int] = int,
-    ) -> Passed:
+    async def write(self, store: KeptStates, runs: AsyncIterable[DecidedRun | UnreadRun], *, until: float) -> Passed:
         """One pass. Raises `StoreError`, `ArchiveNotWritten`; then the file is as it was, but for what does not count.
 
-        Args:
-            store: Etcd.
-            runs: Those that decided.
-            first: The revision at which a new segment begins, asked when the runs are read.
-            until: Runs that began later are left to the next pass.
-            undecided: Runs that began before and have not decided yet, asked then, too.
-            lost: How many runs cannot be read any more, or not be understood, asked then, too.
+        `runs`: those that began since the last pass (`histories.read_runs`); runs that began after `until`, seconds
+        since 1970, are left to the next one.
         """
         with _writing(self._path), self._path.open("r+b") as file:
             file.truncate(self._end)
             file.seek(self._end)
             made = ArchivePass(BlockWriter(file, self._block), store, self.reached, self._recent, self.memory)
-            passed = await made.write(runs, first, until, (undecided, lost))
+            passed = await made.write(runs, until, self.unread)
             file.flush()
             os.fsync(file.fileno())
             self._end = file.tell()
         self.reached = passed.reached
         self.segments += made.segments
         self._wrote(made.written)
+        self.unread = frozenset(made.unread)  # not before: a pass that fails counts nothing
         return passed
 
 

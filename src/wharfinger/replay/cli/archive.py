@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from wharfinger.replay.archive.archive_pass import Passed
     from wharfinger.replay.archive.archiving import ArchiveFile
     from wharfinger.replay.memory_limit import MemoryLimit
-    from wharfinger.replay.recorded import DecidedRun
     from wharfinger.serving.options import ServingOptions
 
 EVERY = 60.0
@@ -167,45 +166,14 @@ async def _followed(
 async def _passed(out: ArchiveFile, store: Store, temporal: tuple[Client, str], settled: datetime) -> Passed:
     """`temporal`: with the cluster's name; `settled`: runs that began before are read."""
     from wharfinger.replay.archive.archiving import OVERLAP
-    from wharfinger.replay.histories import RunName, UnreadRun, read_runs, span_query
+    from wharfinger.replay.histories import read_runs, span_query
 
+    client, cluster = temporal
     until = max(out.since, out.reached.until, settled.timestamp())
     begin = max(out.since, out.reached.until - OVERLAP)
-    first: list[int] = []
-    undecided: list[RunName] = []
-    gone: list[RunName] = []
-    unread: set[RunName] = set()
-
-    def note(run: UnreadRun) -> None:
-        if run.lack == "undecided":
-            undecided.append(run.name)
-        elif run.lack == "gone":
-            gone.append(run.name)
-        else:
-            unread.add(run.name)
-            if run.name not in out.unread:
-                log.warning("archive_run_unreadable workflow=%s run=%s error=%r", *run.name, run.why)
-
-    async def runs() -> AsyncIterator[DecidedRun]:
-        client, cluster = temporal
-        query = span_query(cluster, datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC))
-        async for run in read_runs(client, query, memory=out.memory, more=out.reached.undecided, known=out.has):
-            if isinstance(run, UnreadRun):
-                note(run)
-                continue
-            first[:] = [min([*first, *(computation.revision for computation in run.computations())])]
-            yield run
-
-    passed = await out.write(
-        store,
-        runs(),
-        first=lambda: first[0] if first else 0,
-        until=until,
-        undecided=lambda: undecided,
-        lost=lambda: len(gone) + len(unread - out.unread),
-    )
-    out.unread = frozenset(unread)  # not before: a pass that fails counts nothing
-    return passed
+    query = span_query(cluster, datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(until, UTC))
+    runs = read_runs(client, query, memory=out.memory, more=out.reached.undecided, known=out.has)
+    return await out.write(store, runs, until=until)
 
 
 def _failed(seconds: float, error: Exception, behind: float) -> None:

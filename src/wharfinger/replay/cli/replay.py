@@ -128,7 +128,7 @@ def replay(
         tell,
         write_html,
     )
-    from wharfinger.replay.cli.replay_runs import from_archive, replayed
+    from wharfinger.replay.cli.replay_runs import RunsAsked, replayed
     from wharfinger.replay.memory_limit import MemoryLimit
     from wharfinger.replay.report.kept_reports import folder_for
 
@@ -145,23 +145,17 @@ def replay(
     if keep_in is not None:
         folder_for(keep_in)
     change = _change(config, settings or (), plugins or ())
-    lives = mode is Mode.RERUN
-    replaying = (
-        replayed(connection, change, (began, ended), memory, lives=lives)
-        if archive is None
-        else from_archive(archive, connection, change, (began if since else None, ended), memory=memory, lives=lives)
-    )
+    first = began if since or archive is None else None
+    runs = RunsAsked(connection, change, first, ended, memory, lives=mode is Mode.RERUN, archive=archive)
     with _stopped_at_once():
-        report, more = connect.run(replaying)
+        report, more = connect.run(replayed(runs))
     plain = more | report.to_plain()
     if html is not None:
         write_html(html, plain)
     if keep_in is not None:
-        span = (
-            written(began) if since or archive is None else "",
-            written(ended or now) if ended is not None or archive is None else "",
-        )
-        asked = AskedReplay(mode.value, *span, config, tuple(settings or ()), tuple(plugins or ()), archive)
+        last = ended or (now if archive is None else None)
+        start, end = (written(one) if one is not None else "" for one in (first, last))
+        asked = AskedReplay(mode.value, start, end, config, tuple(settings or ()), tuple(plugins or ()), archive)
         typer.echo(f"kept as {keep_report(keep_in, report, plain, now, asked)}", err=True)
     show_answer(output, lambda: plain, lambda: tell(plain))
     if conditions and not report.made:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -41,79 +40,78 @@ from wharfinger.scheduling.reading.remaking import limits_of
 Decided = tuple[ReplayTally, dict[str, Any]]
 
 
-async def replayed(
-    connection: ConnectionOptions,
-    change: ProfileChange,
-    span: tuple[datetime, datetime | None],
-    memory: MemoryLimit,
-    *,
-    lives: bool,
-) -> Decided:
-    """The report of what the servers recorded, and what else is told of it. `lives`: as a rerun."""
-    began, (since, until) = time.perf_counter(), span
-    unread: list[UnreadRun] = []
-    with closing(Spool(memory)) as spool:
-        async with connection.store() as store:
-            if not change.nothing:  # one that is at fault would only be found decision by decision
-                replace(change, format_=store.format).check_with(await recorded_configurations(store))
-            client = await open_temporal(connection)
-            with progress("reading histories", 0) as advance:
-                query = span_query(connection.cluster, since, until)
-                async for run in read_runs(client, query, memory=memory, progress=advance):
-                    if isinstance(run, UnreadRun):
-                        unread.append(run)
-                    else:
-                        spool.add(run)
-            if not len(spool):
-                text = f"cluster {connection.cluster} has no recorded decisions of this span in Temporal"
-                typer.echo(f"{text}: give an earlier --since, another --cluster, or an --archive", err=True)
-            decide = _decider(span, lives=lives)
-            report, more = await decide([(store, spool.units())], spool, connection, change, connection.cluster)
-        lost = [run for run in unread if run.lack != "undecided"]
-        if isinstance(report, Report):
-            for (workflow_id, run_id), _, why in lost:
-                report.unread(f"{workflow_id}@{run_id}", why)
-        told = {"cluster": connection.cluster, "gaps": [], "lost": 0} | _told(span)
-        told |= {"undecided": len(unread) - len(lost), "unread": len(lost)}
-        return report, told | {"seconds": round(time.perf_counter() - began, 1)} | more
+@dataclass(frozen=True, slots=True)
+class RunsAsked:
+    """Which runs are decided again, and how."""
+
+    connection: ConnectionOptions
+    change: ProfileChange
+    since: datetime | None
+    """None = from the beginning of an archive."""
+    until: datetime | None
+    """None = up to now."""
+    memory: MemoryLimit
+    lives: bool
+    """As a rerun. One of a span that has an end lives until its last decision, else until now."""
+    archive: Path | None = None
+    """None = from the servers."""
 
 
-def _told(span: tuple[datetime | None, datetime | None]) -> dict[str, Any]:
-    since, until = (written(one) if one is not None else None for one in span)
-    return {"since": since, "until": until}
-
-
-async def from_archive(
-    file: Path,
-    connection: ConnectionOptions,
-    change: ProfileChange,
-    span: tuple[datetime | None, datetime | None],
-    *,
-    memory: MemoryLimit,
-    lives: bool,
-) -> Decided:
-    """The same of an archive."""
+async def replayed(asked: RunsAsked) -> Decided:
+    """The report of what was recorded, and what else is told of it."""
     began = time.perf_counter()
-    with closing(Spool(memory)) as spool:
-        try:
-            with progress("reading the archive", 0) as advance:
-                archive = Archive.open(file, memory)
-                replace(change, format_=archive.format).check_with(archive.configurations())
-                since, until = (one.timestamp() if one is not None else None for one in span)
-                archive.read_into(spool, since=since or 0.0, until=inf if until is None else until, progress=advance)
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
-        parts = list(archive.split(spool.units()))
-        decide = _decider(span, lives=lives)
-        report, more = await decide(parts, spool, connection, change, archive.cluster)
-        told = {"gaps": [gap._asdict() for gap in archive.gaps], "lost": archive.lost, "cluster": archive.cluster}
-        told |= {"undecided": 0, "unread": 0}
+    since, until = (written(one) if one is not None else None for one in (asked.since, asked.until))
+    with closing(Spool(asked.memory)) as spool:
+        reading = _of_servers(asked, spool) if asked.archive is None else _of_archive(asked, asked.archive, spool)
+        report, more = await reading
+        told = {"since": since, "until": until, "seconds": round(time.perf_counter() - began, 1), "runs": len(spool)}
+        return report, told | more
+
+
+async def _of_servers(asked: RunsAsked, spool: Spool) -> Decided:
+    change, cluster = asked.change, asked.connection.cluster
+    assert asked.since is not None, "only an archive has a beginning"
+    unread: list[UnreadRun] = []
+    async with asked.connection.store() as store:
+        if not change.nothing:  # one that is at fault would only be found decision by decision
+            replace(change, format_=store.format).check_with(await recorded_configurations(store))
+        client = await open_temporal(asked.connection)
+        with progress("reading histories", 0) as advance:
+            query = span_query(cluster, asked.since, asked.until)
+            async for run in read_runs(client, query, memory=asked.memory, progress=advance):
+                if isinstance(run, UnreadRun):
+                    unread.append(run)
+                else:
+                    spool.add(run)
         if not len(spool):
-            typer.echo(f"{file}: {_what_it_has(archive)}", err=True)
-        if archive.uncounted:
-            text = f"{file}: {archive.uncounted:,} bytes behind the last complete pass do not count"
-            typer.echo(text, err=True)
-        return report, told | _told(span) | {"seconds": round(time.perf_counter() - began, 1)} | more
+            text = f"cluster {cluster} has no recorded decisions of this span in Temporal"
+            typer.echo(f"{text}: give an earlier --since, another --cluster, or an --archive", err=True)
+        report, more = await _decided(asked, [(store, spool.units())], spool, cluster)
+    lost = [run for run in unread if run.lack != "undecided"]
+    if isinstance(report, Report):
+        for (workflow_id, run_id), _, why in lost:
+            report.unread(f"{workflow_id}@{run_id}", why)
+    told = {"cluster": cluster, "gaps": [], "lost": 0, "undecided": len(unread) - len(lost), "unread": len(lost)}
+    return report, told | more
+
+
+async def _of_archive(asked: RunsAsked, file: Path, spool: Spool) -> Decided:
+    try:
+        with progress("reading the archive", 0) as advance:
+            archive = Archive.open(file, asked.memory)
+            replace(asked.change, format_=archive.format).check_with(archive.configurations())
+            since = asked.since.timestamp() if asked.since is not None else 0.0
+            until = asked.until.timestamp() if asked.until is not None else inf
+            archive.read_into(spool, since=since, until=until, progress=advance)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
+    report, more = await _decided(asked, list(archive.split(spool.units())), spool, archive.cluster)
+    told = {"cluster": archive.cluster, "gaps": [gap._asdict() for gap in archive.gaps], "lost": archive.lost}
+    if not len(spool):
+        typer.echo(f"{file}: {_what_it_has(archive)}", err=True)
+    if archive.uncounted:
+        typer.echo(f"{file}: {archive.uncounted:,} bytes behind the last complete pass do not count", err=True)
+    return report, told | {"undecided": 0, "unread": 0} | more
 
 
 def _what_it_has(archive: Archive) -> str:
@@ -123,56 +121,43 @@ def _what_it_has(archive: Archive) -> str:
     return f"no run in it began in this span; those that it has began from {first} to {last}"
 
 
-def _decider(span: tuple[datetime | None, datetime | None], *, lives: bool) -> Callable[..., Awaitable[Decided]]:
-    """A rerun of a span that has an end lives until its last decision, else until now."""
-    return partial(_lived_again, ends=span[1] is not None) if lives else _decided_again
+Parts = Sequence[tuple[KeptStates, Sequence[Unit]]]
+"""Each with the states that it is decided on."""
 
 
-async def _lived_again(
-    parts: Sequence[tuple[KeptStates, Sequence[Unit]]],
-    spool: Spool,
-    _connection: ConnectionOptions,
-    change: ProfileChange,
-    cluster: str,
-    *,
-    ends: bool = False,
-) -> Decided:
-    """The last part that has decisions: nothing can be lived across a gap. `ends`: with the last of them."""
+async def _decided(asked: RunsAsked, parts: Parts, spool: Spool, cluster: str) -> Decided:
+    # What workers said of objects that cannot be read they have said then; it is no news, and would be said again.
     logging.getLogger("wharfinger").setLevel(logging.ERROR)
+    return await (_lived_again if asked.lives else _decided_again)(asked, parts, spool, cluster)
+
+
+async def _lived_again(asked: RunsAsked, parts: Parts, spool: Spool, cluster: str) -> Decided:
+    """The last part that has decisions: nothing can be lived across a gap."""
     some = [(store, found) for store, found in parts if found]
     if not some:
-        return RerunReport(change.told), {"runs": len(spool), "revision": 0}
+        return RerunReport(asked.change.told), {"revision": 0}
     store, found = some[-1]
+    ends = asked.until is not None
     try:
         with progress("living again", 0) as advance:
-            again = replace(change, format_=store.format)
+            again = replace(asked.change, format_=store.format)
             report = await rerun(store, spool, found, again, advance, memory=spool.memory, cluster=cluster, ends=ends)
     except Unreplayable as error:
         raise ConfigurationError(error.detail) from error
-    first = report.moments[0].revision if report.moments else 0
-    return report, {"runs": len(spool), "revision": first}
+    return report, {"revision": report.moments[0].revision if report.moments else 0}
 
 
-async def _decided_again(
-    parts: Sequence[tuple[KeptStates, Sequence[Unit]]],
-    spool: Spool,
-    connection: ConnectionOptions,
-    change: ProfileChange,
-    cluster: str,
-) -> Decided:
-    """Each part with the states that it is decided on."""
-    # What workers said of objects that cannot be read they have said then; it is no news, and would be said again.
-    logging.getLogger("wharfinger").setLevel(logging.ERROR)
-    report, first = Report(change.told), 0
-    limits = limits_of(connection.etcd)
+async def _decided_again(asked: RunsAsked, parts: Parts, spool: Spool, cluster: str) -> Decided:
+    report, first = Report(asked.change.told), 0
+    limits = limits_of(asked.connection.etcd)
     for store, found in parts:
-        again = replace(change, format_=store.format)
+        again = replace(asked.change, format_=store.format)
         shadow = Shadow(store, spool, found, again, cluster, limits, memory=spool.memory)
         with progress("deciding again", sum(unit.decisions for unit in found)) as advance:
             await shadow.run(report.add, advance)
         first = first or shadow.first_revision
     builds = await read_builds(parts[-1][0], report.software) if parts else []
-    return report, {"runs": len(spool), "revision": first, "builds": builds}
+    return report, {"revision": first, "builds": builds}
 
 
 async def read_builds(store: KeptStates, decisions: Mapping[str, int]) -> list[dict[str, Any]]:
