@@ -9,10 +9,9 @@ import pytest
 from tests.replay.archive.test_archive import a_pass, gone, some_decisions
 from tests.replay.replay_stage import Stage
 from tests.scheduling.world import CLUSTER
-from wharfinger.cli.processes.process_options import ServingChoices
 from wharfinger.errors import UsageError
 from wharfinger.replay.archive.archiving import BEHIND, ArchiveFile, ArchiveMetrics
-from wharfinger.replay.cli.archive import _served
+from wharfinger.replay.cli.archive import ArchiveServing
 
 
 def read(metrics: ArchiveMetrics) -> dict[str, float]:
@@ -67,13 +66,15 @@ def test_an_archive_that_falls_behind_is_not_ready(tmp_path: Path) -> None:
 
 
 def test_the_address_of_metrics_is_one_with_a_port() -> None:
-    found = [_served(text, ServingChoices()) for text in ("127.0.0.1:0", "[::1]:9000", "0.0.0.0:10290")]
+    addresses = ("127.0.0.1:0", "[::1]:9000", "0.0.0.0:10290")
+    found = [ArchiveServing(metrics_bind_address=address).served() for address in addresses]
 
-    assert [(one.address, one.port, one.open) for one in found] == [
+    assert ArchiveServing().served() is None
+    assert [(one.address, one.port, one.open) for one in found if one is not None] == [
         ("127.0.0.1", 0, True),
         ("::1", 9000, True),
         ("0.0.0.0", 10290, False),
     ]
     for wrong in ("9000", "127.0.0.1", "127.0.0.1:", "host:port", "host:70000"):
         with pytest.raises(UsageError, match="ADDRESS:PORT"):
-            _served(wrong, ServingChoices())
+            ArchiveServing(metrics_bind_address=wrong).served()
