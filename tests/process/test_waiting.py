@@ -68,7 +68,7 @@ async def test_each_outage_is_reported_once_and_the_store_is_opened_again() -> N
     assert said == ["no answer", "a step"]
 
 
-async def test_a_wait_that_is_over_returns_the_last_verdict() -> None:
+async def test_a_wait_that_is_over_in_an_outage_tells_what_was_seen_before() -> None:
     client = MemoryStore().client()
 
     async def look(store: Store) -> Verdict:
@@ -79,5 +79,6 @@ async def test_a_wait_that_is_over_returns_the_last_verdict() -> None:
     said: list[str] = []
     found = await wait_until(opened(client), watch, look, 0.05, apart=0.0, say=said.append)
 
-    assert found == Verdict("waiting", "1 instance is left")
+    assert (found.kind, found.why.endswith("; before: 1 instance is left")) == ("waiting", True)
+    assert found.why != "; before: 1 instance is left"
     assert said == ["1 instance is left"]

@@ -41,7 +41,7 @@ class KindParts:
     write: str = ""
     """Writes a manifest in the place of `apply`: `async (store, reference, manifest) -> str`, a result of `Applied`."""
     delete: str = ""
-    """Deletes in the place of `delete`: `async (store, reference) -> str`, what was done. Raises `NotFound`."""
+    """Deletes in the place of `delete`: `async (store, reference) -> Deletion`. Raises `NotFound`."""
     describe: str = ""
     """What `describe` prints: `async (connection, kind, name, namespace) -> str`."""
     instead: str = ""
@@ -79,7 +79,7 @@ KINDS: Mapping[Kind, KindParts] = {
     **dict.fromkeys((*DECIDING, *DELIVERING), _PLACED),
     **dict.fromkeys(OVERRIDES, replace(_PLACED, check="wharfinger.placement.cli.objects:OverrideCheck")),
     **dict.fromkeys(ENVELOPES, replace(_PLACED, check="wharfinger.placement.cli.objects:EnvelopeCheck")),
-    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.placement.reading.marking:mark")),
+    **dict.fromkeys(COUNTING, replace(_PLACED, delete="wharfinger.placement.reading.written_objects:mark")),
 }
 
 

@@ -8,7 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from wharfinger.errors import DoesNotApply, InvalidObject, Unavailable
 from wharfinger.etcd.store import Compare, Get, KeyValue, Put, Read, Store
@@ -39,21 +39,48 @@ def author(reason: str = "", *, who: str = "") -> Author:
     return Author(plain(f"{user}@{socket.gethostname()}")[:_NAME_LIMIT], plain(reason))
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of one object."""
+
+    result: Literal["created", "configured", "unchanged"]
+    mod_revision: int
+    """Of the object as it is now; 0 = there is none."""
+    create_revision: int
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was."""
+        return self.result != "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What became of the deletion of one object."""
+
+    sentence: str
+    """One line for people."""
+    written: bool = True
+    """False: it was being deleted already."""
+
+
 async def commit(
     store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str, *, read: Read | None = None
-) -> int:
-    """Write what `over` makes of the stored value; repeat until no other client wrote in between.
+) -> Committed:
+    """Write what `over` makes of the stored value, unless it is None; repeat until no other client wrote in between.
 
     `read`: what was read of the key already, which spares a round trip; it may be out of date.
-    Answers the mod revision of what is stored then: the present one's when `over` returns None, 0 when there is none.
     Raises `Unavailable`, `RequestTooLarge`, and `DoesNotApply` when others write the object all the time.
     """
     stored = (read or await store.get(key)).kv
+    result: Literal["created", "configured", "unchanged"] = "unchanged"
     for _ in range(TRIES):
         value = over(stored)
+        there = stored.revisions if stored is not None else {"mod_revision": 0, "create_revision": 0}
         if value is None:
-            return stored.mod_revision if stored is not None else 0
-        compare = Compare(key, "mod", stored.mod_revision if stored is not None else 0)
+            return Committed(result, **there)
+        compare = Compare(key, "mod", there["mod_revision"])
+        result = "created" if stored is None else "configured"
         try:
             answer = await store.txn([compare], [Put(key, value)], [Get(key)])
         except Unavailable as error:
@@ -62,8 +89,8 @@ async def commit(
             stored = (await store.get(key)).kv  # only a read shows it; nothing is written twice
             continue
         if answer.succeeded:
-            return answer.revision
-        stored = answer.reads[0]
+            return Committed(result, answer.revision, there["create_revision"] or answer.revision)
+        stored, result = answer.reads[0], "unchanged"
     raise DoesNotApply(f"{title} is changed by others all the time; gave up after {TRIES} tries")
 
 

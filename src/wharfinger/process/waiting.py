@@ -56,11 +56,12 @@ async def wait_until(
     """Look until it is reached, cannot be reached any more, or the time is over: then the verdict is `waiting`.
 
     `watch`: watches the keys whose changes let it look again. `say` gets what is waited for, once for each new
-    sentence, and why etcd does not answer, once for each outage. It looks at least once. Raises what `look` raises,
+    sentence, and why etcd does not answer, once for each outage. Where etcd answers, it looks at least once. A time
+    that is over in an outage ends with why etcd does not answer, and what was seen before. Raises what `look` raises,
     but for `Unavailable` and `Compacted`.
     """
     deadline = time.monotonic() + seconds
-    verdict = Verdict("waiting", UNANSWERED)
+    verdict: Verdict | None = None
     said, away = "", False
     while True:
         try:
@@ -80,7 +81,7 @@ async def wait_until(
         except (Unavailable, Compacted, TimeoutError) as error:
             left, why = deadline - time.monotonic(), str(error) or UNANSWERED
             if left <= 0:
-                return verdict if verdict.why != UNANSWERED else Verdict("waiting", why)
+                return Verdict("waiting", why if verdict is None else f"{why}; before: {verdict.why}")
             if not away and isinstance(error, Unavailable):
                 away, said = True, why
                 say(why)

@@ -27,8 +27,8 @@ from wharfinger.placement.cli.clusters import _put
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placement_records import DrainRecord, EvictionRecord
 from wharfinger.placement.reading import observe_placements
-from wharfinger.placement.reading.marking import mark
 from wharfinger.placement.reading.member_clusters import write_member
+from wharfinger.placement.reading.written_objects import mark
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.testing.memory_store import MemoryStore
 

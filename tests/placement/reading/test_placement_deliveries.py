@@ -254,7 +254,7 @@ async def test_a_placement_is_marked_once(scene: DeliveredScene, placements: Pla
 
 async def test_what_cannot_be_read_is_not_marked(scene: DeliveredScene, placements: PlacementDeliveries) -> None:
     await scene.store.put(placement_keys.placement(P), b"garbage")
-    with pytest.raises(InvalidObject, match="cannot be read: apply it again"):
+    with pytest.raises(InvalidObject, match="cannot be read, so it cannot be marked: apply it again"):
         await placements.delete("web")
 
 

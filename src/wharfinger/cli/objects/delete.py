@@ -16,6 +16,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.committing import Deletion
 from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.process.stored_objects import check_kind, key_of
 
@@ -87,7 +88,7 @@ async def _delete(store: Store, objects: Sequence[Reference], ignore_not_found: 
         check_written_here(copies, "delete", about.kind)
     for about in objects:
         try:
-            say(await (part(about.kind, "delete") or _remove)(store, about))
+            say((await (part(about.kind, "delete") or _remove)(store, about)).sentence)
         except NotFound:
             if not ignore_not_found:
                 missing = True
@@ -98,7 +99,7 @@ async def _delete(store: Store, objects: Sequence[Reference], ignore_not_found: 
     return missing
 
 
-async def _remove(store: Store, about: Reference) -> str:
+async def _remove(store: Store, about: Reference) -> Deletion:
     if not await store.delete(key_of(about)):
         raise NotFound(f"{about} does not exist")
-    return f"{about} deleted"
+    return Deletion(f"{about} deleted")

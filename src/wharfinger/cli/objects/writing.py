@@ -69,9 +69,9 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str, read: R
         if taken := await check.prepare(store):
             return Applied(str(about), REFUSED, taken)
         draft = _Draft(about, dict(manifest.obj), uid, now, check)
-        await commit(store, key_of(about), draft.over, str(about), read=read)
+        done = await commit(store, key_of(about), draft.over, str(about), read=read)
         await check.finish(store)
-        return Applied(str(about), draft.result, notes=check.notes)
+        return Applied(str(about), done.result, notes=check.notes)
     except InvalidConfiguration as error:
         return Applied(str(about), REFUSED, error.problems)
     except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
@@ -81,28 +81,21 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str, read: R
 async def _write_rk8s(
     store: Store, about: Reference, document: GivenDocument, read: Read | None, *, uid: str, now: str
 ) -> str:
-    result = ""
-
     def over(stored: KeyValue | None) -> bytes | None:
-        nonlocal result
-        value = written_over(stored.value if stored is not None else None, document, uid=uid, now=now)
-        result = "unchanged" if value is None else "created" if stored is None else "configured"
-        return value
+        return written_over(stored.value if stored is not None else None, document, uid=uid, now=now)
 
-    await commit(store, key_of(about), over, str(about), read=read)
-    return result
+    return (await commit(store, key_of(about), over, str(about), read=read)).result
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A manifest to be laid over whatever is stored; remembers what that made of the object."""
+    """A manifest to be laid over whatever is stored."""
 
     about: Reference
     manifest: dict[str, Any]
     uid: str
     now: str
     check: WriteCheck
-    result: str = "unchanged"
 
     def over(self, stored: KeyValue | None) -> bytes | None:
         """The value to store, or None when the stored one is equal.
@@ -119,7 +112,6 @@ class _Draft:
             if same(obj, before):
                 return None
         self.check.written(obj)
-        self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
 
 

@@ -9,7 +9,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.fleet.reading import fleet_changes
 from wharfinger.fleet.reading.fleet_templates import known_plugins
 from wharfinger.objects.documents.kinds import Reference
-from wharfinger.process.committing import author
+from wharfinger.process.committing import Deletion, author
 
 
 async def write(store: Store, about: Reference, manifest: Mapping[str, Any]) -> str:
@@ -17,6 +17,6 @@ async def write(store: Store, about: Reference, manifest: Mapping[str, Any]) -> 
     return (await fleet_changes.apply(store, about.name, manifest, author(), catalog=known_plugins())).result
 
 
-async def delete(store: Store, about: Reference) -> str:
-    """Mark a fleet as deleting; answers what was done. Raises `NotFound`."""
+async def delete(store: Store, about: Reference) -> Deletion:
+    """Mark a fleet as deleting. Raises `NotFound`."""
     return await fleet_changes.mark(store, about.name, author())

@@ -32,7 +32,7 @@ from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.kinds import FLEET, Reference
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.process.committing import Author, commit, readable, same
+from wharfinger.process.committing import Author, Committed, Deletion, commit, readable, same
 from wharfinger.process.names import check_tenant
 
 if TYPE_CHECKING:
@@ -72,21 +72,6 @@ _UNKNOWN = object()
 """Instead of a template; like no other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """What became of a change."""
-
-    result: str
-    """`created`, `configured`, `unchanged`, or `deleted`."""
-    mod_revision: int
-    """Of the object as it is now."""
-
-    @property
-    def written(self) -> bool:
-        """Whether anything was."""
-        return self.result != "unchanged"
-
-
 async def read_status(store: Store, tenant: str) -> RolloutStatus | None:
     """The status that the fleet's actor wrote; None when there is none, or none that can be read."""
     kv = (await store.get(keys.fleet_status(tenant))).kv
@@ -94,7 +79,7 @@ async def read_status(store: Store, tenant: str) -> RolloutStatus | None:
     return record.status if record is not None else None
 
 
-async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: Catalog) -> Changed:
+async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: Catalog) -> Committed:
     """Change a fleet's object.
 
     Raises `NotFound`, `InvalidConfiguration` when the result would be invalid, `InvalidObject` for a fleet that is
@@ -126,7 +111,7 @@ async def _seen_template(store: Store, tenant: str, status: RolloutStatus | None
     return _UNKNOWN if seen is None else part(seen, "spec").get("template")
 
 
-async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Changed:
+async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Committed:
     """Lay a manifest over a fleet's object, or create it. Raises as `change` does."""
     return await _commit(store, _applied(tenant, manifest, by, catalog, await read_status(store, tenant)))
 
@@ -153,14 +138,13 @@ def _applied(
     return _Draft(tenant, laid_over, Author(by.who, why), catalog, status)
 
 
-async def _commit(store: Store, draft: _Draft) -> Changed:
-    revision = await commit(store, keys.fleet(draft.tenant), draft.over, f"fleet {draft.tenant}")
-    return Changed(draft.result, revision)
+async def _commit(store: Store, draft: _Draft) -> Committed:
+    return await commit(store, keys.fleet(draft.tenant), draft.over, f"fleet {draft.tenant}")
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A change to be made to whatever is stored; remembers what became of it."""
+    """A change to be made to whatever is stored."""
 
     tenant: str
     make: Callable[[dict[str, Any] | None, StatusAndObject], dict[str, Any]]
@@ -169,7 +153,6 @@ class _Draft:
     status: RolloutStatus | None
     seen_template: object = None
     """What the actor looked at last; only for a request to a rollout."""
-    result: str = "unchanged"
     edits: bool = False
     """Whether it changes a part of what is stored, and must leave the rest of it as it is."""
     insists: bool = False
@@ -191,7 +174,6 @@ class _Draft:
         sign(obj, self.by)
         stands = before is not None and self.edits and may_change_nothing(before)
         read_fleet(obj, self.catalog, name=self.tenant, offered=not stands)
-        self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
 
     def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> StatusAndObject:
@@ -225,33 +207,31 @@ def _without_author(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {**obj, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
 
 
-async def mark(store: Store, tenant: str, by: Author) -> str:
-    """Mark a fleet as deleting; remove one that no actor ever acted on. Returns what was done.
+async def mark(store: Store, tenant: str, by: Author) -> Deletion:
+    """Mark a fleet as deleting; remove one that no actor ever acted on.
 
     An object that cannot be read is overwritten: its instances are drained all the same. Raises `NotFound`, and the
     store's errors.
     """
     key = keys.fleet(tenant)
     now = rfc3339(datetime.now(UTC))
-    was_deleting = False
 
     def over(stored: KeyValue | None) -> bytes | None:
-        nonlocal was_deleting
         if stored is None:
             raise NotFound(f"there is no fleet {tenant}")
         obj = readable(stored.value) or {}
-        was_deleting = is_deleting(obj)
-        if was_deleting:
+        if is_deleting(obj):
             return None
         sign(obj, by)
         obj["metadata"]["deletionTimestamp"] = now
         return documents.to_json(obj)
 
-    revision = await commit(store, key, over, f"fleet {tenant}")
-    alone = [Compare(key, "mod", revision), Compare(keys.actor(tenant), "mod", 0)]
+    done = await commit(store, key, over, f"fleet {tenant}")
+    alone = [Compare(key, "mod", done.mod_revision), Compare(keys.actor(tenant), "mod", 0)]
     if (await store.txn(alone, [Delete(key)])).succeeded:
-        return f"schedulerfleet/{tenant} deleted"
-    return f"schedulerfleet/{tenant} is being deleted" + (" already" if was_deleting else "")
+        return Deletion(f"schedulerfleet/{tenant} deleted")
+    already = "" if done.written else " already"
+    return Deletion(f"schedulerfleet/{tenant} is being deleted{already}", done.written)
 
 
 # --- edits: what the commands change, and what they refuse ------------------------------------------

@@ -18,7 +18,7 @@ from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
 from wharfinger.fleet.reading import fleet_changes as changes
 from wharfinger.fleet.reading import fleet_manifests as manifests
-from wharfinger.fleet.reading.fleet_changes import Changed, Edit
+from wharfinger.fleet.reading.fleet_changes import Edit
 from wharfinger.fleet.reading.fleet_goals import Goal, wait
 from wharfinger.fleet.reading.fleet_manifests import WantedFleet
 from wharfinger.fleet.reading.fleet_plans import FleetPlan, plan
@@ -26,7 +26,7 @@ from wharfinger.fleet.reading.fleet_status import FleetStatus, look
 from wharfinger.fleet.reading.fleet_templates import Names, known_plugins
 from wharfinger.fleet.state.fleet_reading import existing, read
 from wharfinger.framework.catalog import Catalog
-from wharfinger.process.committing import Author, author
+from wharfinger.process.committing import Author, Committed, author
 from wharfinger.process.names import check_tenant
 from wharfinger.process.waiting import Verdict, opened
 from wharfinger.settings import EtcdSettings
@@ -148,8 +148,8 @@ class Fleets:
     async def delete(self, tenant: str, *, reason: str = "") -> FleetChange:
         """Mark a fleet as deleting: its pods go to the common pool, then its instances are drained."""
         check_tenant(tenant)
-        sentence = await changes.mark(self._store, tenant, self._author(reason))
-        return FleetChange(tenant, not sentence.endswith("already"), sentence)
+        done = await changes.mark(self._store, tenant, self._author(reason))
+        return FleetChange(tenant, done.written, done.sentence)
 
     # --- look ---------------------------------------------------------------------------------
 
@@ -192,6 +192,6 @@ class Fleets:
         return _told(tenant, changed, done, otherwise)
 
 
-def _told(tenant: str, changed: Changed, done: str, otherwise: str, *, revision: int = 0) -> FleetChange:
+def _told(tenant: str, changed: Committed, done: str, otherwise: str, *, revision: int = 0) -> FleetChange:
     words = done if changed.written else otherwise
     return FleetChange(tenant, changed.written, f"schedulerfleet/{tenant} {words}", changed.mod_revision, revision)

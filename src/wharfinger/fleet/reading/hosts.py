@@ -19,17 +19,13 @@ async def has_agent(store: Store, host: str) -> bool:
 
 async def cordon(store: Store, host: str, action: Literal["cordon", "drain"], by: Author, *, now: str) -> bool:
     """Cordon or drain a host; whether that was new. `now`: RFC 3339."""
-    written = False
 
     def over(before: KeyValue | None) -> bytes | None:
-        nonlocal written
         if before is not None and _same(before.value, action, by.why):
             return None
-        written = True
         return stored(Cordon(action=action, who=by.who, why=by.why, time=now))
 
-    await commit(store, keys.cordon(host), over, f"the cordon of {host}")
-    return written
+    return (await commit(store, keys.cordon(host), over, f"the cordon of {host}")).written
 
 
 async def uncordon(store: Store, host: str) -> bool:

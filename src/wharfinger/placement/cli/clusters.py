@@ -139,10 +139,10 @@ def _pair(option: str, text: str) -> tuple[str, str | None]:
 async def leave(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
     """Let a member cluster leave: successors are chosen first, and its object goes when nothing of it is left."""
     from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, Reference
-    from wharfinger.placement.reading.marking import mark
+    from wharfinger.placement.reading.written_objects import mark
 
     async with connection.store() as store:
-        typer.echo(await mark(store, Reference(MEMBER_CLUSTER, "", name)))
+        typer.echo((await mark(store, Reference(MEMBER_CLUSTER, "", name))).sentence)
 
 
 @configured

@@ -24,10 +24,9 @@ async def write_member(
     All else of it stays as whoever wrote it last has it. `uid` and `now` (RFC 3339, UTC) are given to a new one.
     Raises `UsageError` for what is no member cluster, and the store's errors.
     """
-    about, result = Reference(kinds.MEMBER_CLUSTER, "", name), "unchanged"
+    about = Reference(kinds.MEMBER_CLUSTER, "", name)
 
     def over(stored: KeyValue | None) -> bytes | None:
-        nonlocal result
         before = readable(stored.value) if stored is not None else None
         metadata = (before or {}).get("metadata") or {}
         if metadata.get("deletionTimestamp"):
@@ -46,17 +45,12 @@ async def write_member(
         else:
             obj = merge.updated(before, given, checked)
         check_placement_object(obj)
-        if before is not None and same(obj, before):
-            result = "unchanged"
-            return None
-        result = "created" if stored is None else "configured"
-        return documents.to_json(obj)
+        return documents.to_json(obj) if before is None or not same(obj, before) else None
 
     try:
-        await commit(store, placement_keys.member_cluster(name), over, str(about))
+        return (await commit(store, placement_keys.member_cluster(name), over, str(about))).result
     except (InvalidConfiguration, InvalidObject, RequestTooLarge) as error:
         raise UsageError(str(error)) from error
-    return result
 
 
 async def put_drain(store: Store, name: str, want: Literal["cordon", "drain"], by: Author, *, now: str) -> None:

@@ -12,27 +12,24 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
-from wharfinger.etcd import keys
+from wharfinger.errors import InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
 from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
-from wharfinger.objects.documents import documents, kinds, merge
+from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.names import is_dns_subdomain
-from wharfinger.objects.model.placement_kinds import PLACEMENT_GROUP
 from wharfinger.objects.model.texts import one_line
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import PinRecord
 from wharfinger.placement.contracts.placement_records import EvictionRecord
 from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.reading import placement_delivery, placement_goals
-from wharfinger.placement.reading.marking import mark
 from wharfinger.placement.reading.observe_placements import read_one, reference_of
 from wharfinger.placement.reading.placement_delivery import PlacementDelivery, delivery_of
 from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
-from wharfinger.placement.spec.placement import check_placement_object
-from wharfinger.process.committing import TRIES, author, commit, readable, same
+from wharfinger.placement.reading.written_objects import create, mark, new_object
+from wharfinger.process.committing import TRIES, author, readable
 from wharfinger.process.waiting import Verdict, opened, wait_until
 
 LONGEST_REASON = 200
@@ -225,8 +222,9 @@ class PlacementDeliveries:
             raise UsageError(f"{cluster[:80]!r} is no name of a member cluster")
         _existing((await self._store.get(placement_keys.placement(reference))).kv, reference)
         name = f"{ref.name[:_OF_NAME].rstrip('-.')}-{cluster[:_OF_NAME].rstrip('-.')}-{uuid4().hex[:8]}"
-        identity = await self._put_eviction(name, {"placementName": ref.name, "clusterName": cluster})
-        requested = RequestedEviction(name, identity)
+        about = Reference(kinds.PLACEMENT_EVICTION, "", name)
+        obj = new_object(about, {"placementName": ref.name, "clusterName": cluster})
+        requested = RequestedEviction(name, await create(self._store, about, obj))
         return requested if wait is None else await self.eviction(requested, timeout=wait)
 
     async def eviction(self, requested: RequestedEviction, *, timeout: float = PATIENCE) -> RequestedEviction:
@@ -245,32 +243,14 @@ class PlacementDeliveries:
         await wait_until(opened(self._store), lambda store: watching(store, [key]), look, timeout)
         return replace(requested, outcome=ended[-1] if ended else None)
 
-    async def _put_eviction(self, name: str, spec: Mapping[str, str]) -> int:
-        """Create the object; its create revision. Raises `InvalidConfiguration`, which names all that is wrong."""
-        about = Reference(kinds.PLACEMENT_EVICTION, "", name)
-        manifest = {
-            "apiVersion": f"{PLACEMENT_GROUP}/v1",
-            "kind": about.kind.name,
-            "metadata": {"name": name},
-            "spec": dict(spec),
-        }
-        obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-        check_placement_object(obj)
-
-        def over(stored: KeyValue | None) -> bytes | None:
-            before = readable(stored.value) if stored is not None else None
-            if stored is not None and (before is None or not same(before, obj)):
-                raise AlreadyExists(f"{about} exists already")
-            return documents.to_json(obj) if stored is None else None
-
-        return await commit(self._store, keys.stored(about.kind.folder, "", name), over, str(about))
-
     async def delete(self, placement: str) -> PlacementChange:
         """Mark a placement as deleting: a hub removes it once nothing of it is left on any member."""
         reference = reference_of(placement)
-        _existing((await self._store.get(placement_keys.placement(reference))).kv, reference)
-        sentence = await mark(self._store, _about(reference))
-        return PlacementChange(reference, not sentence.endswith("already"), sentence)
+        try:
+            done = await mark(self._store, _about(reference))
+        except NotFound:
+            raise NotFound(f"there is no placement {reference}") from None
+        return PlacementChange(reference, done.written, done.sentence)
 
 
 @dataclass(frozen=True, slots=True)

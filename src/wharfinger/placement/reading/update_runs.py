@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
-from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
+from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.etcd.store import Compare, Get, KeyValue, Put, Store
-from wharfinger.objects.documents import documents, merge
+from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.kinds import UPDATE_RUNS, Reference
 from wharfinger.objects.documents.times import rfc3339
@@ -28,7 +27,8 @@ from wharfinger.placement.model.placement import PlacementRef
 from wharfinger.placement.model.update_runs import RunPlan, RunState, UpdateRun
 from wharfinger.placement.reading.observe_placements import read_all
 from wharfinger.placement.reading.observe_update_runs import check_name, plan_of, run_of, status_of
-from wharfinger.placement.spec.placement import check_placement_change, check_placement_object
+from wharfinger.placement.reading.written_objects import create, new_object
+from wharfinger.placement.spec.placement import check_placement_change
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.update_runs_view import SUPERSEDES, SeenRun
 from wharfinger.process.committing import Author, author, commit, readable
@@ -82,32 +82,21 @@ class UpdateRuns:
         Raises `UsageError`, `InvalidConfiguration`, `NotFound` without that placement or strategy, `AlreadyExists`.
         """
         check_name(name, namespace)
-        about = Reference(UPDATE_RUNS[1 if namespace else 0], namespace, name)
-        manifest: dict[str, Any] = {
-            "apiVersion": f"{about.kind.group}/v1",
-            "kind": about.kind.name,
-            "metadata": {"name": name},
-            "spec": {
-                "placementName": placement,
-                "stagedRolloutStrategyName": strategy,
-                "state": RunState.INITIALIZE.value if plan_only else RunState.RUN.value,
-            },
+        spec = {
+            "placementName": placement,
+            "stagedRolloutStrategyName": strategy,
+            "state": RunState.INITIALIZE.value if plan_only else RunState.RUN.value,
+            **({"resourceSnapshotIndex": str(snapshot)} if snapshot is not None else {}),
         }
-        if snapshot is not None:
-            manifest["spec"]["resourceSnapshotIndex"] = str(snapshot)
-        if supersedes:
-            manifest["metadata"]["annotations"] = {SUPERSEDES: "true"}
-        obj = merge.created(manifest, about, uid=str(uuid4()), now=_now())
-        check_placement_object(obj)
-        for what, key in (
-            ("placement", placement_keys.placement(str(PlacementRef(namespace, placement)))),
-            ("strategy", placement_keys.update_strategy(namespace, strategy)),
+        about = Reference(UPDATE_RUNS[1 if namespace else 0], namespace, name)
+        obj = new_object(about, spec, {SUPERSEDES: "true"} if supersedes else {})
+        for what, asked, key in (
+            ("placement", placement, placement_keys.placement(str(PlacementRef(namespace, placement)))),
+            ("strategy", strategy, placement_keys.update_strategy(namespace, strategy)),
         ):
             if (await self._store.get(key)).kv is None:
-                raise NotFound(f"there is no {what} {placement if what == 'placement' else strategy}")
-        key = placement_keys.update_run(namespace, name)
-        if not (await self._store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])).succeeded:
-            raise AlreadyExists(f"{about} exists already")
+                raise NotFound(f"there is no {what} {asked}")
+        await create(self._store, about, obj)
 
     async def plan(self, name: str, namespace: str = "") -> ShownPlan:
         """The plan of a run: the frozen one, or what it would be now. Raises `NotFound`, `UsageError`."""
@@ -205,10 +194,8 @@ class UpdateRuns:
     async def _set_state(self, name: str, namespace: str, state: RunState, by: Author) -> bool:
         check_name(name, namespace)
         _check_goes_on(await read_all(self._store), name, namespace)
-        changed = False
 
         def over(stored: KeyValue | None) -> bytes | None:
-            nonlocal changed
             if stored is None:
                 raise NotFound(f"update run {name} does not exist")
             obj = readable(stored.value)
@@ -216,11 +203,10 @@ class UpdateRuns:
                 raise InvalidObject(f"update run {name} cannot be read")
             edited = {**obj, "spec": {**(obj.get("spec") or {}), "state": state.value}}
             check_placement_change(obj, edited)
-            changed = edited != obj
-            return documents.to_json(_signed(edited, state, by)) if changed else None
+            return documents.to_json(_signed(edited, state, by)) if edited != obj else None
 
-        await commit(self._store, placement_keys.update_run(namespace, name), over, f"update run {name}")
-        return changed
+        key = placement_keys.update_run(namespace, name)
+        return (await commit(self._store, key, over, f"update run {name}")).written
 
 
 def state_changes(obj: Mapping[str, Any]) -> list[dict[str, str]]:

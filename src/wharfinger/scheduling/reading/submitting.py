@@ -60,21 +60,17 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
             raise UsageError(f"{about} is no pod")
         check_written_here(await has_copies(store), "apply", POD)
         value, is_it = _made(manifest, about, check_fields=check_fields)
-    found: list[KeyValue] = []
 
     def over(stored: KeyValue | None) -> bytes | None:
-        found.clear()
         if stored is None:
             return value
         if not is_it(stored.value):
             exists = f"{about} exists already and differs"
             raise AlreadyExists(f"{exists}: delete it first, or give the new pod another name")
-        found.append(stored)
         return None
 
     key = PodKey(about.namespace, about.name)
-    revision = await commit(store, keys.pod(*key), over, str(about))
-    return key, found[0].create_revision if found else revision
+    return key, (await commit(store, keys.pod(*key), over, str(about))).create_revision
 
 
 _Made = tuple[bytes | None, Callable[[bytes], bool]]
