@@ -21,7 +21,10 @@ WIDTH = 120
 
 LINK = re.compile(r"(!?\[[^\]]*\])\([^)]*\)")
 ITEM = re.compile(r"(\s*)([-*]|\d+\.) +")
-SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"”)*_]*\s+(?=[A-Z*\"“(\[]|CODE)")
+SENTENCE_END = re.compile(
+    r"(?<=[.!?:;])[\"”)*_]*\s+(?=[A-Z*\"“(\[]|CODE|wharfinger|etcd|kube-scheduler|libscheduler|rk8s)"
+)
+"""Names that are written in small letters begin sentences, too."""
 UNBREAKABLE = re.compile(r"(?:`[^`]*`|!?\[[^\]]*\](?:\([^)]*\))?|[^\s`\[]|[\[`])+")
 BEGINS_A_BLOCK = re.compile(r"[-+*#>|=:]|\d+[.)]|!!!|```")
 
