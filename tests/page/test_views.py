@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os.path
 import re
 from pathlib import Path
 from pkgutil import resolve_name
@@ -11,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+import wharfinger
 from tests.page import browser
 from tests.page.cluster import MemoryCluster, served
 from tests.page.other_wing.view import QuotasView
@@ -20,6 +22,7 @@ from wharfinger.page.parts import PageView
 from wharfinger.page.views import VIEWS, MenuEntry
 from wharfinger.page.web.shell import Shell
 
+PACKAGE = Path(wharfinger.__file__).parent
 OTHER_WING = "tests.page.other_wing.view:QuotasView"
 
 
@@ -50,6 +53,22 @@ def test_every_address_has_a_module_that_is_served() -> None:
 
     assert modules
     assert all(shell.asset(module) for module in modules)
+
+
+def test_every_module_is_opened_by_the_menu_or_imported_by_one_that_is() -> None:
+    shell = Shell()
+    loaded = {module for entry in menu_of(shell) for module in entry["views"].values()}
+    loaded.update(re.findall(rf'<script type="module" src="{shell.prefix}([^"]+)"', shell.page.decode()))
+    waiting = list(loaded)
+    while waiting:
+        module = waiting.pop()
+        for target in re.findall(r'from "([^"]+)"', (PACKAGE / module).read_text()):
+            imported = os.path.normpath(os.path.join(os.path.dirname(module), target))
+            if imported not in loaded:
+                loaded.add(imported)
+                waiting.append(imported)
+
+    assert {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.js")} == loaded
 
 
 def test_menu_has_the_order_of_its_entries() -> None:

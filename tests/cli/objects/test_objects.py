@@ -17,6 +17,7 @@ from tests import forked
 from tests.cli.shell import Shell
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
+from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.names import decisions_query
 from wharfinger.process.records import InstanceRecord
 from wharfinger.settings import EtcdSettings
@@ -260,6 +261,20 @@ def test_workflow_id_prints_a_query_for_every_run_that_decided_a_pod(shell: Shel
     assert known == decisions_query("wharfinger", space, "w-0", group="train") + "\n"
     gang = shell("workflow-id", "gang", f"{space}/train", "--query")
     assert (gang.code, gang.err) == (2, "error: --query is for pods; a gang has one workflow id\n")
+
+
+def test_delete_goes_on_behind_an_object_that_cannot_be_marked(shell: Shell, url: str) -> None:
+    """A hub could not remove a placement that nobody can read, so it is no deletion to mark it."""
+    broken, node = f"broken-{shell.namespace}", shell.file([shell.node()])
+    key = placement_keys.placement(f"cluster/{broken}")
+    put(url, key, b"garbage")
+    shell("apply", "-f", node)
+    manifest = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement"}
+    found = shell("delete", "-f", node, "-f", shell.file([manifest | {"metadata": {"name": broken}}], "crp.json"))
+    asyncio.run(removed(url, key))
+
+    assert (found.code, found.out) == (1, f"node/node-{shell.namespace} deleted\n")
+    assert f"{broken} cannot be read, so it cannot be marked" in found.err
 
 
 def test_delete_takes_names_or_manifests(shell: Shell) -> None:
