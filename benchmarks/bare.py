@@ -28,7 +28,7 @@ from wharfinger.process.connecting import connect_temporal, sdk_metrics, tempora
 from wharfinger.process.polling import worker_factory
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, chain_retry
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
-from wharfinger.scheduling.effects.starts import TASK_TIMEOUT
+from wharfinger.scheduling.effects.open_runs import TASK_TIMEOUT
 from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
 
 QUEUE = "bare"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import wharfinger.client
-from wharfinger.scheduling.effects import starts
+from wharfinger.scheduling.effects import open_runs
 
 
 def run(code: str) -> str:
@@ -40,4 +40,4 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         wharfinger.client.nothing  # noqa: B018
 
-    assert wharfinger.client.start_attempt is starts.start_attempt
+    assert wharfinger.client.start_attempt is open_runs.start_attempt

@@ -17,7 +17,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.build import build_id
 from wharfinger.process.names import pod_workflow_id
-from wharfinger.scheduling.effects.starts import BUILDS_KEY, start_attempt
+from wharfinger.scheduling.effects.open_runs import BUILDS_KEY, start_attempt
 from wharfinger.scheduling.state.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 

@@ -21,7 +21,7 @@ from wharfinger.objects.model.pod import PodKey
 from wharfinger.programs.worker import Worker
 from wharfinger.scheduling.contracts.attempts import AttemptResult, AttemptTimings, backoff, chain_retry
 from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
-from wharfinger.scheduling.effects.starts import AttemptHandle, start_attempt
+from wharfinger.scheduling.effects.open_runs import AttemptHandle, start_attempt
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.rk8s.conftest import Rk8sCluster
 from wharfinger.errors import InstallationMismatch
 from wharfinger.etcd import keys
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.scheduling.effects.starts import start_attempt
+from wharfinger.scheduling.effects.open_runs import start_attempt
 
 
 async def test_a_bind_changes_the_bytes_of_node_name_alone(rk8s: Rk8sCluster) -> None:

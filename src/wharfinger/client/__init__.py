@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wharfinger.fleet.reading.fleets import FleetChange, Fleets
     from wharfinger.placement.reading.placements import PlacementExplanation, Placements
     from wharfinger.scheduling.contracts.attempts import AttemptResult, GoneReason
-    from wharfinger.scheduling.effects.starts import outcome_of, start_attempt
+    from wharfinger.scheduling.effects.open_runs import outcome_of, start_attempt
     from wharfinger.scheduling.reading.assignments import Assignment
     from wharfinger.scheduling.reading.signals import Signalled
 
@@ -53,8 +53,8 @@ _MODULES = {
     "Signalled": "wharfinger.scheduling.reading.signals",
     "Verdict": "wharfinger.process.waiting",
     "Wharfinger": "wharfinger.client.wharfinger",
-    "outcome_of": "wharfinger.scheduling.effects.starts",
-    "start_attempt": "wharfinger.scheduling.effects.starts",
+    "outcome_of": "wharfinger.scheduling.effects.open_runs",
+    "start_attempt": "wharfinger.scheduling.effects.open_runs",
 }
 
 

@@ -6,7 +6,7 @@
         result = await wharfinger.submit(pod, timeout=60)
         print(result.outcome, result.node, result.reason)
 
-Neighbours: `scheduling.effects.starts` starts attempts, `scheduling.reading.attempts` reads what became of them.
+Neighbours: `scheduling.effects.open_runs` starts attempts, `scheduling.reading.attempts` reads what became of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.names import DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.attempts import AttemptResult, PermitDecision
-from wharfinger.scheduling.effects.starts import AttemptHandle, outcome_of, start_attempt
+from wharfinger.scheduling.effects.open_runs import AttemptHandle, outcome_of, start_attempt
 from wharfinger.scheduling.reading import attempts as recorded
 from wharfinger.scheduling.reading import signals, submitting
 from wharfinger.scheduling.reading.assignments import Assignment, watch_assignments

@@ -21,7 +21,7 @@ from wharfinger.replay.recorded import DecidedRun
 from wharfinger.scheduling.contracts.attempts import AttemptInput
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput, PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
-from wharfinger.scheduling.effects.starts import kept
+from wharfinger.scheduling.effects.open_runs import kept
 from wharfinger.scheduling.reading.causes import started_with
 from wharfinger.scheduling.reading.history import Attempt, read_attempt
 

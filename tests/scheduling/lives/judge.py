@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tests.scheduling.lives.temporal import Chain
 from tests.scheduling.lives.worker import SimulatedWorker
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.effects.starts import TASK_TIMEOUT
+from wharfinger.scheduling.effects.open_runs import TASK_TIMEOUT
 from wharfinger.scheduling.loops.dispatcher import GANGS
 from wharfinger.scheduling.loops.starts import LEAST, TRIES
 from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, Lane

@@ -13,7 +13,7 @@ from wharfinger.objects.documents.decode import decode_pod
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import pods_listed
 from wharfinger.scheduling.contracts.cohort_scheduling import PODS_KEY, CohortPod, GangName, Turn
-from wharfinger.scheduling.effects.starts import BUILDS_KEY
+from wharfinger.scheduling.effects.open_runs import BUILDS_KEY
 from wharfinger.scheduling.loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
 
 POD = decode_pod(b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web-1"}}')

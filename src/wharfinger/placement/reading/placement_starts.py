@@ -25,7 +25,7 @@ from wharfinger.process.names import (
     placement_workflow_id,
     update_run_id,
 )
-from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT
+from wharfinger.scheduling.effects.open_runs import RPC_TIMEOUT, TASK_TIMEOUT
 
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 

@@ -40,7 +40,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     cohort_retry,
 )
 from wharfinger.scheduling.contracts.group_lines import title
-from wharfinger.scheduling.effects.starts import (
+from wharfinger.scheduling.effects.open_runs import (
     RPC_TIMEOUT,
     TASK_TIMEOUT,
     builds,

@@ -29,7 +29,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import COMMON, NODE_EVICTION, SEARCH_NODE, node_workflow_id, task_queue
 from wharfinger.process.rendezvous import Ring
 from wharfinger.scheduling.contracts.node_eviction import NodeInput, node_retry
-from wharfinger.scheduling.effects.starts import RPC_TIMEOUT, TASK_TIMEOUT, kept, queue_of_open
+from wharfinger.scheduling.effects.open_runs import RPC_TIMEOUT, TASK_TIMEOUT, kept, queue_of_open
 from wharfinger.scheduling.loops.shards import Instances
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.process.parts import ProcessParts
-from wharfinger.scheduling.effects.starts import TASK_TIMEOUT
+from wharfinger.scheduling.effects.open_runs import TASK_TIMEOUT
 from wharfinger.scheduling.loops.closer import ChainEnds, Closer
 from wharfinger.scheduling.loops.dispatcher import Dispatcher
 from wharfinger.scheduling.loops.gauges import Gauges, UnservedPods

@@ -41,7 +41,7 @@ from wharfinger.process.names import (
     quoted,
 )
 from wharfinger.process.records import AttemptRecord, binder_of
-from wharfinger.scheduling.effects.starts import kept
+from wharfinger.scheduling.effects.open_runs import kept
 from wharfinger.scheduling.reading.explanation import Explanation, explain
 from wharfinger.scheduling.reading.group_members import read_member
 from wharfinger.scheduling.reading.history import Attempt, Step, is_only_continued, read_attempt

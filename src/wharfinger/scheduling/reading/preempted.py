@@ -30,7 +30,7 @@ from wharfinger.objects.model.conditions import DISRUPTION_TARGET, PREEMPTION
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, quoted
 from wharfinger.process.records import AttemptRecord
-from wharfinger.scheduling.effects.starts import POD_KEY
+from wharfinger.scheduling.effects.open_runs import POD_KEY
 from wharfinger.scheduling.reading.attempts import decoded
 from wharfinger.scheduling.reading.history import Attempt
 

@@ -13,7 +13,7 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.attempts import PermitDecision, Wake
-from wharfinger.scheduling.effects.starts import signal_open
+from wharfinger.scheduling.effects.open_runs import signal_open
 
 
 @dataclass(frozen=True, slots=True)

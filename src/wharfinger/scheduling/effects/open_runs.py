@@ -1,4 +1,4 @@
-"""Starting attempts, and reaching open runs: how every attempt begins, the dispatcher's and those of `Wharfinger`.
+"""Open runs of attempts: how each is started, by the dispatcher and by `Wharfinger`, and how it is reached.
 
 Neighbours: `workflows.schedule_attempt` runs what is started here (it is named, never imported),
 `reading.attempts` reads what became of it.
@@ -115,7 +115,7 @@ async def start_attempt(
         request["attempts_before"] = attempts_before
     if timings is not None:
         request["timings"] = timings.model_dump(exclude_defaults=True)
-    conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING if terminate_existing else None
+    terminate, use = WorkflowIDConflictPolicy.TERMINATE_EXISTING, WorkflowIDConflictPolicy.USE_EXISTING
     return await client.start_workflow(
         SCHEDULE_ATTEMPT,
         request,
@@ -123,7 +123,7 @@ async def start_attempt(
         task_queue=task_queue(cluster, tenant),
         result_type=AttemptResult,
         id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-        id_conflict_policy=conflict or WorkflowIDConflictPolicy.USE_EXISTING,
+        id_conflict_policy=terminate if terminate_existing else use,
         retry_policy=chain_retry(timings or AttemptTimings()),
         task_timeout=TASK_TIMEOUT,
         search_attributes=attributes(namespace, name, tenant, build_id),
