@@ -35,6 +35,7 @@ from wharfinger.scheduling.loops.waker import Waker
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, PodChange
 from wharfinger.scheduling.state.pool import Ownership, Pool
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, builders
@@ -81,27 +82,15 @@ class Bench:
         self.metrics = Metrics()
         self.cache = Cache(clock=self.clock)
         self.profiles = load_profiles()
+        rules = QueueRules(gate_by(self.profiles), order_by(self.profiles), alone_by(self.profiles))
         rng = random.Random(1)
-        self.queue = SchedulingQueue(
-            clock=self.clock,
-            gate=gate_by(self.profiles),
-            order=order_by(self.profiles),
-            alone=alone_by(self.profiles),
-            spread=rng.random,
-        )
-        signals = WakeSignals(
-            NoTemporal(),
-            self.queue,
-            workflow_id=lambda pod: pod.uid,
-            kick=lambda: None,
-            clock=self.clock,
-            rng=rng,
-        )
+        self.queue = SchedulingQueue(rules, clock=self.clock, spread=rng.random)
+        process = ProcessParts(MemoryStore(), self.metrics, clock=self.clock, rng=rng)
         self.waker = Waker(
-            ProcessParts(MemoryStore(), self.metrics, clock=self.clock),
+            process,
             Pool(self.cache, self.profiles, Ownership(frozenset(self.profiles))),
             self.queue,
-            signals=signals,
+            signals=WakeSignals(process, NoTemporal(), self.queue, kick=lambda: None),
             groups=Together(),
         )
         self.revision = 1

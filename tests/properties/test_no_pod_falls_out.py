@@ -31,6 +31,7 @@ from wharfinger.scheduling.state.informer.decoding import observe
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.scheduling.state.pool import Ownership, Pool
 from wharfinger.scheduling.state.queue.entry import Part, Reason
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore
@@ -49,14 +50,14 @@ class Follower:
         self.ownership = Ownership(frozenset(PROFILES), tenant)
         gate = gate_by(PROFILES)
         self.gangs = Gangs(self.cache, self.ownership, gate=gate)
-        self.queue = SchedulingQueue(clock=clock, gate=gate, order=order_by(PROFILES), gang=self.gangs.placed_with)
+        rules = QueueRules(gate, order_by(PROFILES), gang=self.gangs.placed_with)
+        self.queue = SchedulingQueue(rules, clock=clock)
         self.pod_events = PodEventHandler(
             ProcessParts(MemoryStore(), metrics, clock=clock),
             Pool(self.cache, PROFILES, self.ownership),
             self.queue,
             gangs=self.gangs,
             shards=self.shards,
-            records=self.view.records,
             ending=self,
             kick=lambda: None,
         )

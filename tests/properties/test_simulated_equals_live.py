@@ -20,6 +20,7 @@ from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.loops.queueing import gate_by, order_by
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.whatif.changes import NodeChanges
 from wharfinger.whatif.cli.live_state import read_live
@@ -154,7 +155,7 @@ async def gangs_agree(scene: Scene, hand: Hand) -> None:
 
 async def orders_agree(cluster: Cluster, hand: Hand) -> None:
     """In the queue's order, each decision sees those before it: alike until a pod has to make room."""
-    queue = SchedulingQueue(clock=lambda: 0.0, gate=gate_by(PROFILES), order=order_by(PROFILES))
+    queue = SchedulingQueue(QueueRules(gate_by(PROFILES), order_by(PROFILES)), clock=lambda: 0.0)
     keys_of_pending = [PodKey("default", name) for name in cluster.pending]
     for key in keys_of_pending:
         queue.put(hand.cache.pods[key], None)

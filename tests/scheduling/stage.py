@@ -17,15 +17,16 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import Delete, Operation, Put
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.connecting import data_converter
-from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
+from wharfinger.process.names import cohort_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import AttemptRecord, InstanceRecord
 from wharfinger.programs.grants import OwnGrant
 from wharfinger.programs.loops import Loops
 from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake, backoff, chain_retry
-from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, Turn
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import TemporalSide
 from wharfinger.scheduling.state.cache.cache import Cache
@@ -109,7 +110,7 @@ class RecordedAttempts:
 
     async def start_gang(
         self,
-        gang: GangName,
+        gang: GangKey,
         members: Sequence[PodKey],
         *,
         revision: int,
@@ -121,7 +122,7 @@ class RecordedAttempts:
         assert all(key.namespace == gang.namespace for key in members)
         self.tries += 1
         self._fail(gang.name)
-        await data_converter.encode([gang, wake])  # as a real client does
+        await data_converter.encode([gang.name, wake])  # as a real client does
         self.gangs.append((gang.name, cause, wake))
 
     async def failure_of(self, workflow_id: str) -> BaseException | None:
@@ -133,9 +134,6 @@ class RecordedAttempts:
 
     def seconds_after(self, attempt: int) -> float:
         return backoff(chain_retry(AttemptTimings()), attempt)
-
-    def gang_workflow_id(self, gang: GangName) -> str:
-        return gang_workflow_id("wharfinger", gang.namespace, gang.name)
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         await data_converter.encode([wake])  # as a real client does

@@ -98,7 +98,7 @@ class Lifecycle:
 
     def apply(self, changes: Changes) -> None:
         """Follow the registrations of our pool."""
-        relevant = self._shared.note(changes.instances)
+        relevant = self._shared.ours(changes.instances)
         for change in relevant:
             if change.new is None:
                 self._membership.vanished(change.slot, change.incarnation)

@@ -64,7 +64,7 @@ class Loops:
             grant.follow(lambda: scheduling.view.grant)
         self.kubernetes: KubernetesLoops | None = None
         if kubernetes is not None:
-            self.kubernetes = kubernetes(scheduling.shards, scheduling.view.records, scheduling.dispatcher.kick)
+            self.kubernetes = kubernetes(scheduling.shards, scheduling.dispatcher.kick)
             scheduling.dispatcher.pause_while(self.kubernetes.paused)
         self.membership = Membership(
             store,

@@ -29,6 +29,7 @@ from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.extenders import Extender
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
@@ -146,7 +147,7 @@ class ClientAttempts:
         """All under which a start of the pod may have been sent last."""
         pod, gang = entry.pod, entry.gang
         found = [self.workflow_id(pod), self.cohort_workflow_id(entry.cohort)]
-        return found if gang is None else [*found, gang_workflow_id(CLUSTER, gang.key.namespace, gang.key.name)]
+        return found if gang is None else [*found, gang_workflow_id(CLUSTER, *gang.key)]
 
     def workflow_id(self, pod: Pod) -> str:
         return pod_workflow_id(CLUSTER, pod.namespace, pod.name, pod.uid)
@@ -156,9 +157,6 @@ class ClientAttempts:
 
     def seconds_after(self, attempt: int) -> float:
         return backoff(chain_retry(TIMINGS), attempt)
-
-    def gang_workflow_id(self, gang: GangName) -> str:
-        return gang_workflow_id(CLUSTER, gang.namespace, gang.name)
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         request = AttemptInput(
@@ -187,7 +185,7 @@ class ClientAttempts:
 
     async def start_gang(
         self,
-        gang: GangName,
+        gang: GangKey,
         members: Sequence[PodKey],
         *,
         revision: int,
@@ -195,8 +193,8 @@ class ClientAttempts:
         check_queue: bool,
         wake: Wake | None = None,
     ) -> None:
-        request = CohortInput(gang=gang, revision=revision, woken_by=cause)
-        workflow_id = self.gang_workflow_id(gang)
+        request = CohortInput(gang=GangName(**gang._asdict()), revision=revision, woken_by=cause)
+        workflow_id = gang_workflow_id(CLUSTER, *gang)
         names = (f"gang-{gang.name}",)
         chain = self._chain("gang", workflow_id, request, chain_retry(TIMINGS), names)
 

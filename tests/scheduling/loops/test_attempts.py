@@ -10,9 +10,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.objects.documents.decode import decode_pod
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import pods_listed
-from wharfinger.scheduling.contracts.cohort_scheduling import PODS_KEY, CohortPod, GangName, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import PODS_KEY, CohortPod, Turn
 from wharfinger.scheduling.effects.open_runs import BUILDS_KEY
 from wharfinger.scheduling.loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
 
@@ -102,7 +103,7 @@ async def test_cohort_lists_its_pods_in_its_start() -> None:
 async def test_gang_lists_the_members_that_are_known() -> None:
     client = Starts()
     members = [PodKey("ml", "w-0"), PodKey("ml", "w-1")]
-    gang = GangName(namespace="ml", name="train")
+    gang = GangKey("ml", "train")
     await attempts(client).start_gang(gang, members, revision=1, cause="seen", check_queue=False)
 
     assert client.pods == [pods_listed([("ml", "w-0"), ("ml", "w-1")])]

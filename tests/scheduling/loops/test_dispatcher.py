@@ -235,7 +235,7 @@ async def test_held_pods_that_are_due_cause_no_busy_loop_in_a_pause() -> None:
         stage.loops.scheduling.dispatcher.serve(False)
         process = ProcessParts(stage.own, Metrics(), clock=stage.clock, rng=random.Random(1))
         settings = stage.settings.dispatching
-        standby = dispatcher.Dispatcher(process, stage.queue, stage.attempts, settings, tenant_label="")
+        standby = dispatcher.Dispatcher(process, stage.pool, stage.queue, stage.attempts, settings)
         standby.pause_while(paused)
         standby.serve(True)
         running = asyncio.create_task(standby.run())

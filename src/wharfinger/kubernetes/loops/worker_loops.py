@@ -27,8 +27,6 @@ from wharfinger.kubernetes.effects.telling import Teller
 from wharfinger.kubernetes.loops.connecting import COPIED_KINDS, ConnectedApi, lease_name, served_kinds
 from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.kubernetes.loops.sweeps import PromiseSweep, RefusalSweep
-from wharfinger.objects.model.pod import PodKey
-from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.connecting import identity
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits
@@ -140,8 +138,8 @@ class KubernetesLoops:
         return "ok"
 
 
-MakeKubernetesLoops = Callable[[Shards, Mapping[PodKey, Refusal], Callable[[], None]], KubernetesLoops]
-"""From the shards, the attempt records, and what is called when placing may go on."""
+MakeKubernetesLoops = Callable[[Shards, Callable[[], None]], KubernetesLoops]
+"""From the shards, and what is called when placing may go on."""
 
 
 class KubernetesParts:
@@ -185,14 +183,14 @@ class KubernetesParts:
     def loops_of(self, cache: Cache, profiles: frozenset[str]) -> MakeKubernetesLoops:
         """What makes the loops, once the shards are there. `profiles`: the names that the worker serves."""
 
-        def make(shards: Shards, records: Mapping[PodKey, Refusal], resumed: Callable[[], None]) -> KubernetesLoops:
+        def make(shards: Shards, resumed: Callable[[], None]) -> KubernetesLoops:
             settings, clock = self._connected.settings, self._process.clock
             sweep = PromiseSweep(self._promises, self.side, cache, shards, after=settings.sweep_after, clock=clock)
             return KubernetesLoops(
                 self.side,
                 self._importing(profiles),
                 sweep,
-                RefusalSweep(self._teller, cache, shards, records),
+                RefusalSweep(self._teller, cache, shards, cache.refusals),
                 lane=self.lane,
                 review=partial(self._review, profiles),
                 behind_after=settings.behind_after,

@@ -18,6 +18,7 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.names import (
     SCHEDULE_COHORT,
@@ -154,10 +155,6 @@ class TemporalAttempts:
         """The back-off of a chain that is started now: seconds from that attempt to the next."""
         return backoff(chain_retry(self._timings or AttemptTimings()), attempt)
 
-    def gang_workflow_id(self, gang: GangName) -> str:
-        """The id of a gang's chain."""
-        return gang_workflow_id(self._cluster, gang.namespace, gang.name)
-
     async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         """Start the pod's chain here, or join the open one; see `Attempts`."""
         elsewhere = check_queue and await self._sits_elsewhere(self.workflow_id(pod))
@@ -198,7 +195,7 @@ class TemporalAttempts:
 
     async def start_gang(
         self,
-        gang: GangName,
+        gang: GangKey,
         members: Sequence[PodKey],
         *,
         revision: int,
@@ -207,18 +204,19 @@ class TemporalAttempts:
         wake: Wake | None = None,
     ) -> None:
         """Start the gang's chain here, or join the open one; see `Attempts`."""
-        cohort = CohortInput(gang=gang, revision=revision, woken_by=cause, timings=self._timings or AttemptTimings())
-        workflow_id = self.gang_workflow_id(gang)
+        name, timings = GangName(**gang._asdict()), self._timings or AttemptTimings()
+        cohort = CohortInput(gang=name, revision=revision, woken_by=cause, timings=timings)
+        workflow_id = gang_workflow_id(self._cluster, *gang)
         elsewhere = check_queue and await self._sits_elsewhere(workflow_id)
         terminate, use = WorkflowIDConflictPolicy.TERMINATE_EXISTING, WorkflowIDConflictPolicy.USE_EXISTING
         await self._start_many(
             cohort,
             members,
-            retry_policy=chain_retry(cohort.timings),
+            retry_policy=chain_retry(timings),
             id=workflow_id,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=terminate if elsewhere else use,
-            static_summary=f"gang {gang.namespace}/{gang.name}",
+            static_summary=f"gang {gang}",
             request_eager_start=wake is None,  # it cannot go with a signal
             start_signal=WAKE if wake is not None else None,
             start_signal_args=[wake] if wake is not None else [],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -17,13 +16,14 @@ from temporalio.service import RPCError
 
 from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Delete, Store
+from wharfinger.etcd.store import Compare, Delete
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.objects.model.storage import ClaimKey
 from wharfinger.pressure import delays
+from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.loops.signals import Attempts, Signaller
+from wharfinger.scheduling.loops.signals import Attempts
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import printable
 from wharfinger.scheduling.state.informer.view import View
@@ -49,19 +49,12 @@ class ChainEnds:
     are being placed, so the signals are paced.
     """
 
-    def __init__(
-        self,
-        signaller: Signaller,
-        *,
-        busy: Callable[[], bool],
-        clock: Callable[[], float],
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, process: ProcessParts, attempts: Attempts, *, busy: Callable[[], bool]) -> None:
         """`busy`: whether pods are waiting to be placed; then chains wait, for `LONGEST_PAUSE` at most."""
-        self._signaller = signaller
+        self._attempts = attempts
         self._busy = busy
-        self._clock = clock
-        self._rng = rng
+        self._clock = process.clock
+        self._rng = process.rng
         self._chains: deque[tuple[str, str, float]] = deque(maxlen=MOST)
         self._more = asyncio.Event()
 
@@ -95,7 +88,7 @@ class ChainEnds:
         pauses = delays(0.2, 10.0, self._rng)
         for _ in range(CHAIN_TRIES):
             try:
-                await self._signaller.wake(workflow_id, Wake(event="PodBound", object=pod))
+                await self._attempts.wake(workflow_id, Wake(event="PodBound", object=pod))
             except Exception as error:  # one failing signal must not stop the others
                 log.debug("chain_end_signal_failed effect=retried pod=%s error=%r", pod, str(error))
                 await asyncio.sleep(next(pauses))
@@ -118,20 +111,12 @@ class Closer:
 
     follows = ("records", "released")
 
-    def __init__(
-        self,
-        store: Store,
-        attempts: Attempts,
-        view: View,
-        *,
-        ends: ChainEnds,
-        rng: random.Random,
-    ) -> None:
-        self._store = store
+    def __init__(self, process: ProcessParts, attempts: Attempts, view: View, *, ends: ChainEnds) -> None:
+        self._store = process.store
         self._attempts = attempts
         self._view = view
         self._ends = ends
-        self._rng = rng
+        self._rng = process.rng
         self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
         self._closing: set[Closing] = set()
 

@@ -21,6 +21,7 @@ from wharfinger.scheduling.loops.cohorts import CohortNames, InputBudget
 from wharfinger.scheduling.loops.run_ends import OverdueRuns, blames_pods
 from wharfinger.scheduling.loops.signals import Attempts
 from wharfinger.scheduling.loops.starts import Pace, Starts
+from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, ONE_BY_ONE, Lane
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
@@ -44,14 +45,11 @@ class Dispatcher:
     def __init__(
         self,
         process: ProcessParts,
+        pool: Pool,
         queue: SchedulingQueue,
         attempts: Attempts,
         settings: DispatchSettings,
-        *,
-        tenant_label: str,
-        seen: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`seen`: the revision of etcd that is known here."""
         self._queue = queue
         self._attempts = attempts
         self._clock = process.clock
@@ -63,16 +61,8 @@ class Dispatcher:
         self._pace = Pace(settings.in_flight, process.clock)
         process.metrics.in_flight_limit.set_function(lambda: self._pace.most)
         process.metrics.groups_in_flight.set_function(lambda: len(queue.window))
-        self._starts = Starts(
-            process,
-            queue,
-            attempts,
-            at_a_time=settings.concurrent_starts,
-            pace=self._pace,
-            tenant_label=tenant_label,
-            done=self.kick,
-            seen=seen,
-        )
+        most = settings.concurrent_starts
+        self._starts = Starts(process, pool, queue, attempts, at_a_time=most, pace=self._pace, done=self.kick)
         self._overdue = OverdueRuns(attempts.failure_of, self.run_failed, process.pause)
         self.configure(settings)
 

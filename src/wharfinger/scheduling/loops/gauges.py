@@ -10,7 +10,7 @@ from wharfinger.process.records import served_names
 from wharfinger.scheduling.loops.node_evictions import LostPods
 from wharfinger.scheduling.loops.shards import Instances, Shards
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.pool import Ownership
+from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 
@@ -21,14 +21,12 @@ class UnservedPods:
     Only the owner of a pod's shard counts it, so the sum over all workers is the number of pods.
     """
 
-    def __init__(
-        self, foreign: Collection[PodKey], *, cache: Cache, instances: Instances, ownership: Ownership, shards: Shards
-    ) -> None:
+    def __init__(self, foreign: Collection[PodKey], pool: Pool, instances: Instances, shards: Shards) -> None:
         """`foreign`: the pending pods, of any pool and shard, that name none of this worker's profiles."""
         self._foreign = foreign
-        self._cache = cache
+        self._cache = pool.cache
         self._instances = instances
-        self._ownership = ownership
+        self._ownership = pool.ownership
         self._shards = shards
 
     def count(self) -> int:

@@ -30,7 +30,7 @@ from wharfinger.process.names import COMMON, NODE_EVICTION, SEARCH_NODE, node_wo
 from wharfinger.process.rendezvous import Ring
 from wharfinger.scheduling.contracts.node_eviction import NodeInput, node_retry
 from wharfinger.scheduling.effects.open_runs import RPC_TIMEOUT, TASK_TIMEOUT, kept, queue_of_open
-from wharfinger.scheduling.loops.shards import Instances
+from wharfinger.scheduling.loops.shards import Instances, Shards
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.informer.decoding import printable
@@ -45,15 +45,14 @@ class Caretakers:
     for a moment start the same workflow id, and the second start joins the first.
     """
 
-    def __init__(self, instances: Instances, me: Callable[[], str | None]) -> None:
-        """`me`: this worker's member name while it serves, else None."""
+    def __init__(self, instances: Instances, shards: Shards) -> None:
         self._instances = instances
-        self._me = me
+        self._shards = shards
         self._ring = Ring()
 
     def mine(self, node: str) -> bool:
         """Whether this worker looks after the node, present or absent."""
-        me = self._me()
+        me = self._shards.me
         return me is not None and self._current().owner(f"node/{node}") == me
 
     def serves(self, tenant: str) -> bool:
@@ -125,23 +124,20 @@ class NodeEvictionStarter:
     def __init__(
         self,
         settings: NodeEvictionSettings,
-        *,
         view: View,
-        lost: LostPods,
         caretakers: Caretakers,
         starter: TemporalNodes,
+        *,
         clock: Callable[[], float],
-        every: float = EVERY,
     ) -> None:
-        """`every`: seconds."""
         self._requeues = settings.lost_pods == "requeue"
         self._evicts = settings.taint_eviction
         self._view = view
-        self._lost = lost
+        self.lost = LostPods(view, caretakers)
         self._caretakers = caretakers
         self._starter = starter
         self._clock = clock
-        self._every = every
+        self._every = EVERY
         self._tainted: set[str] = set()
         """Nodes with a NoExecute taint."""
         self._told: dict[str, tuple[Need, float]] = {}
@@ -226,7 +222,7 @@ class NodeEvictionStarter:
             marks = {node: self._mark(node) for node in self._tainted if self._caretakers.mine(node)}
             wanted |= {node: Need(absent=False, mark=mark) for node, mark in marks.items() if mark is not None}
         if self._requeues:
-            lost = [node for node in self._lost.nodes() if any(map(self._readable, self._lost.on(node)))]
+            lost = [node for node in self.lost.nodes() if any(map(self._readable, self.lost.on(node)))]
             wanted |= dict.fromkeys(lost, Need(absent=True))
         return {node: need for node, need in wanted.items() if is_dns_subdomain(node)}
 

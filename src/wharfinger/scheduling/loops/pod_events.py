@@ -14,7 +14,6 @@ from wharfinger.framework.plugins.names import SCHEDULING_GATES
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.events import ClusterEvent
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.loops.candidacy import events_of
 from wharfinger.scheduling.loops.closer import Closer
@@ -42,14 +41,13 @@ class PodEventHandler:
         *,
         gangs: Gangs,
         shards: Shards,
-        records: Mapping[PodKey, Refusal],
         ending: Closer,
         kick: Callable[[], None],
     ) -> None:
         """`kick` is called whenever there may be something to start."""
         self._queue = queue
         self._cache = pool.cache
-        self._records = records
+        self._records = pool.cache.refusals
         self._ownership = pool.ownership
         self._shards = shards
         self._ending = ending

@@ -1,6 +1,7 @@
 """Puts the loops together by which a worker places pods; what they use of Temporal is passed in.
 
-The order in which changes are passed on matters: whose a pod is (`Lifecycle` of `programs`), then the queue
+The order in which changes are passed on matters: which workers are ready, whose a pod is (`Lifecycle` of
+`programs`), then the queue
 (`PodEventHandler`), then what reads the queue (`Waker`), then what cleans up (`Closer`). Upkeep of the cache runs
 beside them: assumptions expire, and other writers' over-commitment is counted.
 """
@@ -8,6 +9,7 @@ beside them: assumptions expire, and other writers' over-commitment is counted.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -18,7 +20,7 @@ from wharfinger.scheduling.effects.open_runs import TASK_TIMEOUT
 from wharfinger.scheduling.loops.closer import ChainEnds, Closer
 from wharfinger.scheduling.loops.dispatcher import Dispatcher
 from wharfinger.scheduling.loops.gauges import Gauges, UnservedPods
-from wharfinger.scheduling.loops.node_evictions import Caretakers, LostPods, NodeEvictionStarter
+from wharfinger.scheduling.loops.node_evictions import Caretakers, NodeEvictionStarter
 from wharfinger.scheduling.loops.pod_events import PodEventHandler
 from wharfinger.scheduling.loops.queueing import Gangs, alone_by, gate_by, order_by
 from wharfinger.scheduling.loops.shards import Instances, Shards, ShareOut
@@ -31,6 +33,7 @@ from wharfinger.scheduling.state.informer.informer import Informer
 from wharfinger.scheduling.state.informer.view import View
 from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.active_queue import Window
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
@@ -62,41 +65,30 @@ class SchedulingLoops:
     ) -> None:
         """`own`: one more key that the watch decodes."""
         dispatching, attempts = settings.dispatching, temporal.attempts
-        store, metrics, clock, rng = process.store, process.metrics, process.clock, process.rng
-        cache, profiles, ownership = pool.cache, pool.profiles, pool.ownership
-        self.cache = cache
+        store, metrics, clock = process.store, process.metrics, process.clock
+        self.cache = cache = pool.cache
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self.view = View(cache, metrics, own=own, format_=format_of(store.format), as_stored=store.as_stored)
-        gate = gate_by(profiles)
-        self.gangs = Gangs(cache, ownership, gate=gate)
+        gate = gate_by(pool.profiles)
+        self.gangs = Gangs(cache, pool.ownership, gate=gate)
+        rules = QueueRules(
+            gate, order_by(pool.profiles), alone_by(pool.profiles), self.gangs.placed_with, attempts.seconds_after
+        )
+        incoming = functools.cache(metrics.queue_incoming.labels)
         self.queue = SchedulingQueue(
+            rules,
+            dispatching,
             clock=clock,
-            gate=gate,
-            gang=self.gangs.placed_with,
-            order=order_by(profiles),
-            alone=alone_by(profiles),
-            confirm_after=dispatching.confirm_after,
-            restart_every=dispatching.restart_every,
-            spread=rng.random,
-            backoff=attempts.seconds_after,
+            spread=process.rng.random,
             window=Window(
                 dispatching.cohort_most, dispatching.cohorts_in_flight, task_timeout=TASK_TIMEOUT.total_seconds()
             ),
-            incoming=metrics.queue_incoming.labels,
+            incoming=lambda part, cause: incoming(part, cause).inc(),
         )
-        self.dispatcher = Dispatcher(
-            process,
-            self.queue,
-            attempts,
-            dispatching,
-            tenant_label=settings.tenant_label,
-            seen=lambda: cache.progress.revision,
-        )
+        self.dispatcher = Dispatcher(process, pool, self.queue, attempts, dispatching)
         kick = self.dispatcher.kick
         temporal.run_ends.on_failure(self.dispatcher.run_failed)
-        self.signals = WakeSignals(
-            attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, rng=rng
-        )
+        self.signals = WakeSignals(process, attempts, self.queue, kick=kick)
         self.waker = Waker(
             process,
             pool,
@@ -105,43 +97,31 @@ class SchedulingLoops:
             groups=self.dispatcher,
             sweep_every=dispatching.restart_every,
         )
-        self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, rng=rng)
-        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, rng=rng)
+        self.chain_ends = ChainEnds(process, attempts, busy=lambda: self.dispatcher.busy)
+        self.closer = Closer(process, attempts, self.view, ends=self.chain_ends)
         self.pod_events = PodEventHandler(
-            process,
-            pool,
-            self.queue,
-            gangs=self.gangs,
-            shards=self.shards,
-            records=self.view.records,
-            ending=self.closer,
-            kick=kick,
+            process, pool, self.queue, gangs=self.gangs, shards=self.shards, ending=self.closer, kick=kick
         )
         cache.unanswered.on_answer(self.pod_events.answered)
-        self.share_out = ShareOut(pool, self.shards, serve=self.dispatcher.serve, resharded=self.pod_events.resharded)
-        self._subscribers: list[Subscriber] = []
-        self.informer = Informer(store, self.view, self._subscribers, metrics, rng=rng, clock=clock)
         self._instances = instances = Instances()
-        unserved = UnservedPods(
-            self.pod_events.foreign, cache=cache, instances=instances, ownership=ownership, shards=self.shards
+        self.share_out = ShareOut(
+            pool, self.shards, instances, serve=self.dispatcher.serve, resharded=self.pod_events.resharded
         )
-        caretakers = Caretakers(instances, lambda: self.shards.me)
-        lost = LostPods(self.view, caretakers)
+        self._subscribers: list[Subscriber] = []
+        self.informer = Informer(store, self.view, self._subscribers, metrics, rng=process.rng, clock=clock)
+        caretakers = Caretakers(instances, self.shards)
         self.node_evictions = NodeEvictionStarter(
-            settings.node_evictions,
-            view=self.view,
-            lost=lost,
-            caretakers=caretakers,
-            starter=temporal.nodes,
-            clock=clock,
+            settings.node_evictions, self.view, caretakers, temporal.nodes, clock=clock
         )
         self._upkeep = Upkeep(cache, metrics)
+        unserved = UnservedPods(self.pod_events.foreign, pool, instances, self.shards)
+        lost = self.node_evictions.lost
         self.gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=unserved, lost=lost)
 
     def subscribe(self, before: Iterable[Subscriber], after: Iterable[Subscriber]) -> None:
-        """Pass each revision's changes to `before`, to these loops, then to `after`."""
-        own = (self.pod_events, self.waker, self.closer, self._instances, self.node_evictions)
-        self._subscribers[:] = [*before, *own, *after]
+        """Pass each revision's changes to `before`, to these loops, then to `after`; first to the registrations."""
+        own = (self.pod_events, self.waker, self.closer, self.node_evictions)
+        self._subscribers[:] = [self._instances, *before, *own, *after]
         for one in self._subscribers:
             if unknown := set(one.follows or ()).difference(KINDS):  # it would never be told of these
                 raise ValueError(f"{type(one).__name__} follows {unknown}, which no change has")

@@ -124,7 +124,13 @@ class ShareOut:
     """Follows the registrations of this worker's pool, and hands each change of the shards on."""
 
     def __init__(
-        self, pool: Pool, shards: Shards, *, serve: Callable[[bool], None], resharded: Callable[[], None]
+        self,
+        pool: Pool,
+        shards: Shards,
+        instances: Instances,
+        *,
+        serve: Callable[[bool], None],
+        resharded: Callable[[], None],
     ) -> None:
         """`serve` lets the dispatcher start pods, or stops it; `resharded` queues the pods that are this worker's now.
 
@@ -135,14 +141,11 @@ class ShareOut:
         self._shards = shards
         self._serve = serve
         self._resharded = resharded
-        self._roster = Roster(self._tenant)
+        self._roster = instances.pool(self._tenant)
 
-    def note(self, changes: Iterable[InstanceChange]) -> list[InstanceChange]:
-        """Take in those of our pool, and return them."""
-        ours = [change for change in changes if change.tenant == self._tenant]
-        for change in ours:
-            self._roster.set(change.slot, change.incarnation, change.new)
-        return ours
+    def ours(self, changes: Iterable[InstanceChange]) -> list[InstanceChange]:
+        """Those of our pool."""
+        return [change for change in changes if change.tenant == self._tenant]
 
     def update(self, slot: str, incarnation: int, *, anew: bool) -> None:
         """Share out to the ready workers; `slot`: this worker's, empty while it is off duty; `anew`: in any case."""

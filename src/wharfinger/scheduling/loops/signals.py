@@ -8,32 +8,29 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.pressure import ConcurrencyLimiter, Slots, delays
 from wharfinger.process.connecting import Probe
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.polling import Polling
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, GangName, Turn
+from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod, Turn
 from wharfinger.scheduling.loops.node_evictions import TemporalNodes
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.state.queue.entry import CHAIN_GONE, Entry
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 
-class Signaller(Protocol):
-    """Wakes parked runs."""
+class Attempts(Protocol):
+    """Everything the loops ask of Temporal: starts of attempts, cohorts and gangs, and signals to parked runs."""
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         """Signal the open run of the chain; False when there is none. Raises `RPCError`."""
-
-
-class Attempts(Signaller, Protocol):
-    """Everything the loops ask of Temporal: starts of attempts, cohorts and gangs, and signals to parked runs."""
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool, attempts_before: int = 0) -> None:
         """Start the pod's chain, or join the one that is open; returns when Temporal has accepted.
@@ -51,7 +48,7 @@ class Attempts(Signaller, Protocol):
 
     async def start_gang(
         self,
-        gang: GangName,
+        gang: GangKey,
         members: Sequence[PodKey],
         *,
         revision: int,
@@ -74,9 +71,6 @@ class Attempts(Signaller, Protocol):
 
     def cohort_workflow_id(self, name: str) -> str:
         """The id of the cohort of that name."""
-
-    def gang_workflow_id(self, gang: GangName) -> str:
-        """The id of a gang's chain."""
 
     def seconds_after(self, attempt: int) -> float:
         """The back-off of a chain that is started now: seconds from that attempt to the next."""
@@ -110,22 +104,14 @@ class WakeSignals:
     """Tasks that send signals; the chain of a pod is started again if there is no open run."""
 
     def __init__(
-        self,
-        signaller: Signaller,
-        queue: SchedulingQueue,
-        *,
-        workflow_id: Callable[[Pod], str],
-        kick: Callable[[], None],
-        clock: Callable[[], float],
-        rng: random.Random,
+        self, process: ProcessParts, attempts: Attempts, queue: SchedulingQueue, *, kick: Callable[[], None]
     ) -> None:
-        """`workflow_id` for records that name none; `kick` after a pod was made active."""
-        self._signaller = signaller
+        """`kick` is called after a pod was made active."""
+        self._attempts = attempts
         self._queue = queue
-        self._workflow_id = workflow_id
         self._kick = kick
-        self._rng = rng
-        self._slots = Slots(ConcurrencyLimiter(AT_A_TIME, least=LEAST, slow=SLOW), clock)
+        self._rng = process.rng
+        self._slots = Slots(ConcurrencyLimiter(AT_A_TIME, least=LEAST, slow=SLOW), process.clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, entry: Entry, wake: Wake) -> None:
@@ -153,7 +139,7 @@ class WakeSignals:
                 async with self._slots.slot():
                     if self._queue.waiting.get(entry.key) is not entry:
                         return
-                    open_chain = await self._signaller.wake(self._chain(entry), wake)
+                    open_chain = await self._attempts.wake(self._chain(entry), wake)
             except Exception as error:  # whatever the error, a pod that fits now must be woken
                 log.debug("wake_failed effect=retried pod=%s error=%r", entry.key, str(error))
                 await asyncio.sleep(delay)
@@ -165,4 +151,4 @@ class WakeSignals:
 
     def _chain(self, entry: Entry) -> str:
         named = entry.refusal.workflow_id if entry.refusal is not None else ""
-        return named or self._workflow_id(entry.pod)
+        return named or self._attempts.workflow_id(entry.pod)

@@ -18,9 +18,9 @@ from wharfinger.pressure import Call, ConcurrencyLimiter, Slots, delays
 from wharfinger.process.names import AFTER_COHORT
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.contracts.cohort_scheduling import GangName
 from wharfinger.scheduling.loops.cohorts import Cohort, CohortNames, cohort_pod
 from wharfinger.scheduling.loops.signals import Attempts
+from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
@@ -91,24 +91,23 @@ class Starts:
     def __init__(
         self,
         process: ProcessParts,
+        pool: Pool,
         queue: SchedulingQueue,
         attempts: Attempts,
         *,
         at_a_time: int,
         pace: Pace,
-        tenant_label: str,
         done: Callable[[], None],
-        seen: Callable[[], int],
     ) -> None:
-        """`at_a_time`: calls, at most; `pace` learns from them; `done` is called when a start was accepted or given up;
-        `seen`: the revision of etcd that is known here, on which gangs are judged to be complete.
+        """`at_a_time`: calls, at most; `pace` learns from them; `done` is called when a start was accepted or given
+        up.
         """
-        self._seen = seen
+        self._progress = pool.cache.progress
         self._queue = queue
         self._attempts = attempts
         self._clock = process.clock
         self._metrics = process.metrics
-        self._tenant_label = tenant_label
+        self._tenant_label = pool.ownership.tenant_label
         self._rng = process.rng
         self._pause = process.pause
         self._done = done
@@ -212,9 +211,9 @@ class Starts:
         check = self._may_sit_elsewhere(entry, part)
         if entry.gang is not None:
             if self._queue.gangs.leads(entry):  # one start for all that wait
-                gang = _named(entry.gang.key)
-                members = self._queue.gangs.keys(entry.gang.key)
-                await self._attempts.start_gang(gang, members, revision=self._seen(), cause=cause, check_queue=check)
+                gang, revision = entry.gang.key, self._progress.revision
+                members = self._queue.gangs.keys(gang)
+                await self._attempts.start_gang(gang, members, revision=revision, cause=cause, check_queue=check)
             return
         await self._attempts.start(
             entry.pod,
@@ -233,12 +232,10 @@ class Starts:
         in_it = self._in_it(str(gang))
 
         async def start() -> None:
-            revision = max(self._seen(), *(entry.pod.mod_revision for entry in members))
+            revision = max(self._progress.revision, *(entry.pod.mod_revision for entry in members))
             wake = Wake(revision=revision, event="GangMember", object=str(members[0].key))
             known = self._queue.gangs.keys(gang)
-            await self._attempts.start_gang(
-                _named(gang), known, revision=revision, cause=cause, check_queue=check, wake=wake
-            )
+            await self._attempts.start_gang(gang, known, revision=revision, cause=cause, check_queue=check, wake=wake)
 
         failure = await self._until_accepted(
             wanted=lambda: any(map(in_it, members)), start=start, what=f"gang {gang}", cause="gang"
@@ -329,10 +326,6 @@ class Starts:
         if entry.cause == SEEN:
             return False
         return entry.cause != "take-over" or entry.refusal is not None or self._tenant_label in entry.pod.labels
-
-
-def _named(gang: GangKey) -> GangName:
-    return GangName(namespace=gang.namespace, name=gang.name)
 
 
 def _is_of_the_input(failure: Exception) -> bool:

@@ -13,6 +13,7 @@ from tests.clock import Clock
 from tests.scheduling.state.queue.pods import pod, refusal
 from wharfinger.scheduling.state.queue.active_queue import IN_GROUPS, REMEMBERED, Lane, Window
 from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 TIMEOUT = 3.0
@@ -110,9 +111,8 @@ class Life:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.clock = Clock()
-        self.queue = SchedulingQueue(
-            clock=self.clock, gate=lambda _: "", backoff=lambda attempt: 2.0**attempt, window=window()
-        )
+        rules = QueueRules(lambda _: "", backoff=lambda attempt: 2.0**attempt)
+        self.queue = SchedulingQueue(rules, clock=self.clock, window=window())
         self._events: list[tuple[float, int, str, list[Entry]]] = []
         self._tickets = itertools.count()
         self._names = itertools.count()

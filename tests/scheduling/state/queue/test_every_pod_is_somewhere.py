@@ -12,6 +12,7 @@ from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 NAMES = st.sampled_from("abcd")
@@ -29,13 +30,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.gated: set[str] = set()
         self.records: dict[str, Refusal] = {}
         self.promised: dict[str, Entry] = {}
-        self.queue = SchedulingQueue(
-            clock=self.clock,
-            gate=lambda p: "gate" if p.scheduling_gates else "",
-            alone=lambda p: p.name == "d",
-            gang=self.gang_of,
-            confirm_after=30,
+        rules = QueueRules(
+            lambda p: "gate" if p.scheduling_gates else "", alone=lambda p: p.name == "d", gang=self.gang_of
         )
+        self.queue = SchedulingQueue(rules, clock=self.clock)
         self.cohorts = 0
         self.standing = "apart"
 

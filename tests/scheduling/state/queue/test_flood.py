@@ -8,13 +8,14 @@ from tests.clock import Clock
 from tests.scheduling.state.queue.pods import pod, refusal
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.state.queue.entry import GARBAGE, Entry, EntryHeap, Part, Reason
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 MANY = 20_000
 
 
 def flooded(clock: Clock, pods: int) -> SchedulingQueue:
-    queue = SchedulingQueue(clock=clock, gate=lambda _: "")
+    queue = SchedulingQueue(QueueRules(lambda _: ""), clock=clock)
     for number in range(pods):
         queue.put(pod(f"p{number}", create=number + 1), None)
     return queue

@@ -14,6 +14,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import Pod
 from wharfinger.scheduling.loops.queueing import order_by
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 USUAL = load_profiles()["default-scheduler"]
@@ -44,9 +45,7 @@ def test_pods_are_popped_in_the_order_of_the_profile(key: Callable[[Pod, float],
     plugins = [plugin for plugin in USUAL.plugins if plugin.name != "PrioritySort"]
     profile = Profile(USUAL.name, Enabled.everywhere([Sorted(key), *plugins], {}), digest="sorted")
     clock = Clock()
-    queue = SchedulingQueue(
-        clock=clock, gate=lambda _: "", order=order_by({USUAL.name: profile}), confirm_after=30, restart_every=300
-    )
+    queue = SchedulingQueue(QueueRules(lambda _: "", order_by({USUAL.name: profile})), clock=clock)
     for number, rank in enumerate("cab", start=1):
         queue.put(pod(f"p{number}", priority=number, labels={"rank": rank}), None)
         clock.advance(1)

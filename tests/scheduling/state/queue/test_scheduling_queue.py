@@ -8,6 +8,7 @@ from tests.clock import Clock
 from tests.scheduling.state.queue.pods import pod, refusal
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.queue.entry import Part, Reason
+from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
 
@@ -21,7 +22,7 @@ def queue(clock: Clock) -> SchedulingQueue:
     def gate(pod: Pod) -> str:
         return "SchedulingGates" if pod.scheduling_gates else ""
 
-    return SchedulingQueue(clock=clock, gate=gate, confirm_after=30, restart_every=300)
+    return SchedulingQueue(QueueRules(gate), clock=clock)
 
 
 def popped(queue: SchedulingQueue) -> list[str]:

@@ -5,16 +5,17 @@ Invariant: every pod put and not removed is in exactly one part.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.queue.active_queue import Active, InFlight, Lane, Window, by_priority
 from wharfinger.scheduling.state.queue.entry import RUN_FAILED, UNCONFIRMED, Entry, Part
 from wharfinger.scheduling.state.queue.waiting import Waiting
+from wharfinger.settings import DispatchSettings
 
 
 class QueuedGangs:
@@ -61,15 +62,24 @@ class QueuedGangs:
         return entry.gang is None or self.members(entry.gang.key, entry.part)[0] is entry
 
 
-class Counter(Protocol):
-    """One of a metric's counters."""
-
-    def inc(self) -> None:
-        """Count one."""
-
-
+USUAL = DispatchSettings()
 RESTARTS_A_SECOND = 5
 """Repetitions at most, however many pods wait: each is a call, or a decision, that mostly changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """Which pods wait, which go first, and which go together."""
+
+    gate: Callable[[Pod], str]
+    """The plugin that holds a pod back; empty: none does."""
+    order: Callable[[Pod, float], Any] = by_priority
+    alone: Callable[[Pod], bool] = lambda _pod: False
+    """Whether a pod is never to be put into a group."""
+    gang: Callable[[Pod], tuple[str, Gang | None]] = lambda _pod: ("", None)
+    """Why a pod has to wait for other members of its gang (empty: it does not), and the gang it is placed with."""
+    backoff: Callable[[int], float] = lambda _attempt: 0.0
+    """Seconds from the refusal of that attempt to the next one."""
 
 
 class QueueParts:
@@ -77,33 +87,22 @@ class QueueParts:
 
     def __init__(
         self,
+        rules: QueueRules,
+        settings: DispatchSettings = USUAL,
         *,
         clock: Callable[[], float],
-        gate: Callable[[Pod], str],
-        confirm_after: float = 30.0,
-        restart_every: float = 300.0,
         spread: Callable[[], float] = lambda: 0.5,
-        order: Callable[[Pod, float], Any] = by_priority,
-        alone: Callable[[Pod], bool] = lambda _pod: False,
-        gang: Callable[[Pod], tuple[str, Gang | None]] = lambda _pod: ("", None),
-        backoff: Callable[[int], float] = lambda _attempt: 0.0,
         window: Window | None = None,
-        incoming: Callable[[str, str], Counter] | None = None,
+        incoming: Callable[[str, str], None] = lambda _part, _cause: None,
     ) -> None:
-        """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
-        `alone`: whether a pod is never to be put into a group; `gang`: why a pod has to wait for other members of its
-        gang (empty: it does not), and the gang it is placed with; `backoff`: seconds from the refusal of that attempt
-        to the next one; `window` bounds the groups; `incoming`: the counter of the pods that enter a part, by its
-        name and the cause; durations in seconds.
+        """`spread` draws from [0, 1); `window` bounds the groups; `incoming` counts the pods that enter a part, by its
+        name and the cause.
         """
+        self._rules = rules
         self._clock = clock
-        self._gate = gate
-        self._restart_every = restart_every
+        self._restart_every = settings.restart_every
         self._spread = spread
-        self._alone = alone
-        self._gang = gang
-        self._backoff = backoff
-        self._incoming = functools.cache(incoming) if incoming is not None else None
+        self._incoming = incoming
         self._came_to_wait: Callable[[Entry], None] = lambda _entry: None
         self._numbers = itertools.count()
         self._entries: dict[PodKey, Entry] = {}
@@ -112,10 +111,10 @@ class QueueParts:
         self.gangs = QueuedGangs()
         self.gated: dict[PodKey, Entry] = {}
         """Pods that a PreEnqueue plugin, or their gang, holds back until their own update."""
-        self.active = Active(order, self._lane)
+        self.active = Active(rules.order, self._lane)
         self.window = window if window is not None else Window(200, 4, task_timeout=3.0)
-        self.in_flight = InFlight(confirm_after, clock, self.window)
-        self.waiting = Waiting(order, confirm_after)
+        self.in_flight = InFlight(settings.confirm_after, clock, self.window)
+        self.waiting = Waiting(rules.order, settings.confirm_after)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -136,7 +135,7 @@ class QueueParts:
 
     def may_join(self, entry: Entry) -> bool:
         """Whether the pod may be placed in a group."""
-        return not entry.alone and entry.gang is None and not self._alone(entry.pod)
+        return not entry.alone and entry.gang is None and not self._rules.alone(entry.pod)
 
     def _arrives(self, entry: Entry) -> None:
         """The pod queues behind those of equal priority that arrived before now."""
@@ -194,8 +193,7 @@ class QueueParts:
 
     def _arrive(self, entry: Entry, part: Part, cause: str) -> None:
         entry.part = part
-        if self._incoming is not None:
-            self._incoming(part.value, cause).inc()
+        self._incoming(part.value, cause)
         if part is Part.WAITING:
             self._came_to_wait(entry)
 

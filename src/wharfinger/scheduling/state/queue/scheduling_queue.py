@@ -58,8 +58,8 @@ class SchedulingQueue(QueueParts):
         if entry is not None and entry.pod.create_revision != pod.create_revision:
             self.remove(pod.key)
             entry = None
-        held, gang = self._gang(pod)
-        gate = self._gate(pod) or held
+        held, gang = self._rules.gang(pod)
+        gate = self._rules.gate(pod) or held
         if entry is None:
             promised = self._answered(pod.key)
             entry = self._put_new(pod, refusal, gate, gang, cause=cause, not_before=not_before)
@@ -219,7 +219,7 @@ class SchedulingQueue(QueueParts):
         if self._entries.get(entry.key) is not entry or entry.part is not Part.WAITING:
             return False
         if entry.refusal is not None and cause != CHAIN_GONE:  # of a chain that is gone, nothing of it is left
-            entry.not_before = max(entry.not_before, entry.refused_at + self._backoff(entry.refusal.attempt))
+            entry.not_before = max(entry.not_before, entry.refused_at + self._rules.backoff(entry.refusal.attempt))
         self._move(entry, Part.ACTIVE, cause)
         return True
 
