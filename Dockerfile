@@ -12,7 +12,7 @@ COPY workflows workflows
 COPY activities activities
 COPY tools tools
 COPY examples examples
-COPY deploy/temporal deploy/temporal
+COPY deploy deploy
 RUN python -m venv /opt/wharfinger && /opt/wharfinger/bin/pip install --no-cache-dir .
 
 FROM python:3.12-slim-bookworm

@@ -1,9 +1,10 @@
-"""`wharfinger kubernetes manifests`: what it prints, what it refuses, and that the committed files are its outputs."""
+"""`wharfinger kubernetes manifests`: what it prints, what it refuses, and that the files are whole without it."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,16 @@ import pytest
 import yaml
 
 from tests.cli.shell import Shell
-from wharfinger.apiserver.access_checks import NeededAccess
+from wharfinger.apiserver.access_checks import LeaseName, cluster_role_rules, needed_access, role_rules
 from wharfinger.dev import etcd
 from wharfinger.errors import UsageError
-from wharfinger.kubernetes.cli import etcd_objects, temporal_objects
 from wharfinger.kubernetes.cli.install_choices import InstallChoices
-from wharfinger.kubernetes.cli.scheduler_objects import needs, rbac_objects
+from wharfinger.kubernetes.cli.install_files import set_at
+from wharfinger.kubernetes.cli.manifests import objects_of
+from wharfinger.kubernetes.loops.connecting import OPTIONAL_KINDS
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
-PREFIX = "# wharfinger kubernetes manifests "
+FILES = ROOT / "deploy" / "kubernetes"
 SECOND = ("--temporal", "temporal.example:7233")
 
 STATIC = ("--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND)
@@ -50,32 +51,55 @@ def pods(objects: list[Json]) -> Iterator[tuple[str, Json]]:
             yield one["metadata"]["name"], one["spec"]
 
 
-def grants(roles: list[Json], need: NeededAccess) -> bool:
-    """Whether some rule of some role allows this, as RBAC judges it."""
-    return any(
-        need.verb in rule["verbs"]
-        and need.target in rule["resources"]
-        and need.resource.group in rule["apiGroups"]
-        and (not rule.get("resourceNames") or need.name in rule["resourceNames"])
-        and role["metadata"].get("namespace", "") in ("", need.namespace)
-        for role in roles
-        for rule in role["rules"]
+def in_files(*files: str) -> list[Json]:
+    return [obj for file in files for obj in yaml.safe_load_all((FILES / file).read_text())]
+
+
+def test_files_are_an_installation_without_the_command(outside: Shell) -> None:
+    """What kustomize reads is what the command prints where it is given nothing."""
+    rbac = [f"rbac/{name}.yaml" for name in ("rbac", "authentication", "lease", "flow-schemas")]
+    base = [f"base/{name}.yaml" for name in ("etcd", "backups")]
+    printed_files = ["base/namespace.yaml", *rbac, *base, "temporal/temporal.yaml", "base/scheduler.yaml"]
+
+    assert printed(outside, "--with-temporal") == in_files(*printed_files)
+
+
+@pytest.mark.parametrize("component", ["", "temporal", "static-pods"])
+def test_kustomize_builds_the_base_and_its_components(tmp_path: Path, component: str) -> None:
+    if (kubectl := shutil.which("kubectl")) is None:
+        pytest.skip("there is no kubectl, which has kustomize built in")
+    up = "/".join([".."] * (len(tmp_path.parts) - 1))
+    folder = f"{up}{FILES}"
+    own = {"resources": [f"{folder}/base"], "components": [f"{folder}/{component}"] if component else []}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
+
+    built = subprocess.run([kubectl, "kustomize", str(tmp_path)], capture_output=True, text=True, check=True).stdout
+
+    wanted = [file for file in FILES.glob("base/*.yaml") if file.name != "kustomization.yaml"]
+    wanted += [FILES / "rbac" / f"{name}.yaml" for name in ("rbac", "authentication", "lease", "flow-schemas")]
+    if component:
+        listed = yaml.safe_load((FILES / component / "kustomization.yaml").read_text())["resources"]
+        wanted += [FILES / component / name for name in listed]
+    assert by_name(yaml.safe_load_all(built)) == by_name(
+        obj for file in wanted for obj in yaml.safe_load_all(file.read_text())
     )
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_committed_files_are_what_the_command_prints(outside: Shell, file: Path) -> None:
-    text = file.read_text()
-    first = text.splitlines()[0]
-
-    answer = outside("kubernetes", "manifests", *shlex.split(first.removeprefix(PREFIX)))
-
-    assert first.startswith(PREFIX)
-    assert answer.out == text
+def by_name(objects: Iterable[Json]) -> dict[tuple[str, ...], Json]:
+    return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in objects}
 
 
-def test_there_are_committed_files() -> None:
-    assert len(FILES) == 4
+def test_a_path_that_is_not_in_a_file_is_a_fault() -> None:
+    obj = {"spec": {"command": ["etcd", "--name=a"], "config": "a:\n  b: 1\n"}, "env": [{"name": "A", "value": "1"}]}
+
+    set_at(obj, ["spec", "command", "--name"], "b")
+    set_at(obj, ["spec", "config", "a", "b"], 2)
+    set_at(obj, ["env", "A", "value"], None)
+
+    assert obj == {"spec": {"command": ["etcd", "--name=b"], "config": "a:\n  b: 2\n"}, "env": [{"name": "A"}]}
+    for path in ("spec/command/--other", "env/B/value", "spec/other"):
+        with pytest.raises(KeyError):
+            set_at(obj, path.split("/"), 1)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +205,16 @@ def test_scheduler_serves_its_profile_and_holds_its_own_lease(outside: Shell) ->
         assert scheduler[probe]["httpGet"]["port"] == 10259
 
 
-@pytest.mark.parametrize("name", ["wharfinger", "default-scheduler"])
-def test_rules_grant_each_row_that_a_worker_checks(name: str) -> None:
-    choices = InstallChoices(scheduler_name=name, only="rbac")
-    roles = [one for one in rbac_objects(choices) if one["kind"] in ("ClusterRole", "Role")]
+@pytest.mark.parametrize(
+    ("name", "lease"),
+    [("wharfinger", ("wharfinger", "wharfinger")), ("default-scheduler", ("kube-system", "kube-scheduler"))],
+)
+def test_roles_have_the_rules_of_the_table_that_workers_check(name: str, lease: tuple[str, str]) -> None:
+    roles = of_kind(objects := list(objects_of(InstallChoices(scheduler_name=name, only="rbac"))), "Role")
+    needs = needed_access(lease=LeaseName(*lease), optional=OPTIONAL_KINDS)
 
-    assert [need for need in needs(choices) if not grants(roles, need)] == []
+    assert of_kind(objects, "ClusterRole")[0]["rules"] == cluster_role_rules(needs)
+    assert {one["metadata"]["namespace"]: one["rules"] for one in roles} == role_rules(needs)
 
 
 def test_flow_schemas_send_binds_and_lease_to_their_own_levels(outside: Shell) -> None:
@@ -223,12 +251,18 @@ def test_etcd_has_the_settings_of_the_embedded_one() -> None:
     words = etcd.EtcdServer(Path("etcd"), Path("data"), 2379).command()[1:]
     embedded = dict(word.removeprefix("--").split("=", 1) for word in words)
 
-    assert embedded.items() >= etcd_objects.SETTINGS.items()
+    for file in ("base/etcd.yaml", "static-pods/etcd.yaml", "static-pods/etcd-of-several.yaml"):
+        (etcd_pod,) = [pod for _, pod in pods(in_files(file))]
+        given = dict(word.removeprefix("--").split("=", 1) for word in etcd_pod["containers"][0]["command"][1:])
+        same = ("max-txn-ops", "auto-compaction-retention", "quota-backend-bytes", "cors")
+        assert {name: given[name] for name in same} == {name: embedded[name] for name in same}
+        assert given["watch-progress-notify-interval"] == embedded["watch-progress-notify-interval"]
 
 
 def test_temporal_is_that_of_the_compose_file() -> None:
     services = yaml.safe_load((ROOT / "docker-compose.production.yml").read_text())["services"]
-    objects = temporal_objects.temporal_objects(InstallChoices(), ROOT / "deploy" / "temporal")
+    objects = in_files("temporal/temporal.yaml")
+    (scripts,) = of_kind(objects, "ConfigMap")
     found = dict(pods(objects))
     (postgres,) = found["wharfinger-postgres"]["containers"]
     server, namespace = found["wharfinger-temporal"]["containers"]
@@ -241,7 +275,16 @@ def test_temporal_is_that_of_the_compose_file() -> None:
     elsewhere = {"POSTGRES_SEEDS", "DYNAMIC_CONFIG_FILE_PATH", "PROMETHEUS_ENDPOINT"}
     wanted = {name: value for name, value in services["temporal"]["environment"].items() if name not in elsewhere}
     assert given.items() >= wanted.items()
+    assert scripts["data"] == {file.name: file.read_text() for file in (ROOT / "deploy" / "temporal").iterdir()}
     assert settings_of(namespace)["RETENTION"] == services["temporal-namespace"]["environment"]["RETENTION"]
+
+
+def test_namespace_of_temporal_is_the_one_that_is_made(outside: Shell) -> None:
+    found = dict(pods(printed(outside, "--with-temporal", "--temporal-namespace", "other")))
+    (scheduler,), (_, namespace) = (found[name]["containers"] for name in ("wharfinger", "wharfinger-temporal"))
+
+    assert settings_of(namespace)["TEMPORAL_NAMESPACE"] == "other"
+    assert settings_of(scheduler)["WHARFINGER_TEMPORAL_NAMESPACE"] == "other"
 
 
 def settings_of(container: Mapping[str, Any]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.apiserver import conftest as api_servers
 from tests.apiserver.api_server_process import ApiServerProcess, LimitedUser
@@ -17,7 +18,8 @@ from tests.conftest import EtcdServer, TemporalServer, free_port, start_etcd
 from tests.forked import Forked
 from tests.integration.dev_tree import wait_until
 from wharfinger.apiserver.client import ApiResource
-from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest
+from wharfinger.kubernetes.cli.install_choices import InstallChoices
+from wharfinger.kubernetes.cli.install_files import Manifest
 from wharfinger.kubernetes.cli.manifests import objects_of
 
 kube_apiserver = api_servers.kube_apiserver
@@ -92,6 +94,17 @@ def test_api_server_takes_each_object_as_it_is(installed: ApiServerProcess, choi
         answer = installed.request("POST", f"{path_of(obj)}?dryRun=All&fieldValidation=Strict", named)
 
         assert answer.code == 201, (obj["kind"], answer.body)
+
+
+def test_installation_of_an_earlier_release_takes_the_objects_of_this_one(kube_apiserver: ApiServerProcess) -> None:
+    """Names, selectors and claims are as they were: the API lets nobody change the latter two."""
+    before = yaml.safe_load_all((Path(__file__).parent / "installed_before.yaml").read_text())
+    for obj in itertools.chain(before, objects_of(InstallChoices())):
+        if "wharfinger" in (obj["metadata"].get("namespace"), obj["metadata"]["name"] * (obj["kind"] == "Namespace")):
+            path = f"{path_of(obj)}/{obj['metadata']['name']}?fieldValidation=Strict&fieldManager=kubectl"
+            answer = kube_apiserver.request("PATCH", path, obj, content_type="application/apply-patch+yaml")
+
+            assert answer.code in (200, 201), (obj["kind"], answer.body)
 
 
 def test_pods_pass_the_restricted_pod_security_standard(installed: ApiServerProcess) -> None:

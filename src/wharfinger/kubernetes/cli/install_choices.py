@@ -1,13 +1,14 @@
 """What an installation in a Kubernetes cluster is to be: the choices that all of its manifests share.
 
-Neighbours: `scheduler_objects`, `etcd_objects`, `temporal_objects` and `static_pods` make the objects,
-`manifests` is the command.
+Neighbours: `install_files` puts their values into the files, `manifests` is the command.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
+from ipaddress import ip_address
 from typing import Any, Literal
 
 from wharfinger.apiserver.access_checks import LeaseName
@@ -16,13 +17,13 @@ from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.options import setting
 
-Manifest = dict[str, Any]
 NAME = "wharfinger"
 """Of most objects, and of the image."""
 TEMPORAL_NAMESPACE = NAME
 """Temporal's, not Kubernetes', where a Temporal is made."""
-USER = 10001
-"""User and group id of our image (Dockerfile)."""
+ETCD = "wharfinger-etcd"
+ETCD_PEER_PORT = 12380
+"""Of static pods: the usual one is that of the cluster's own etcd."""
 STANDBY_LEASE = LeaseName("kube-system", "kube-scheduler")
 """Kube-scheduler's own: where wharfinger schedules in its place, one is the other's standby."""
 
@@ -88,112 +89,75 @@ class InstallChoices:
             raise UsageError(f"--etcd-replicas {self.etcd_replicas}: etcd needs an odd number of members")
 
     @property
-    def in_temporal(self) -> str:
-        """The namespace of Temporal's that its workflows are in."""
-        return self.temporal_namespace or ("default" if self.temporal else TEMPORAL_NAMESPACE)
-
-    @property
     def lease(self) -> LeaseName:
         """The Lease of the installation."""
         if self.scheduler_name == DEFAULT_SCHEDULER:
             return STANDBY_LEASE
         return LeaseName(self.namespace, self.cluster)
 
-    def metadata(self, name: str, component: str = "", *, namespaced: bool = True) -> Manifest:
-        """Of an object of the installation."""
-        found: Manifest = {"name": name}
-        if namespaced:
-            found["namespace"] = self.namespace
-        return {**found, "labels": labels(component)}
-
-    def object(
-        self, api_version: str, kind: str, name: str, component: str = "", *, namespaced: bool = True, **parts: Any
-    ) -> Manifest:
-        """An object of the installation. `parts`: what it has beside its metadata, usually a `spec`."""
-        metadata = self.metadata(name, component, namespaced=namespaced)
-        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
-
-    def disruption_budget(self, name: str, component: str) -> Manifest:
-        """One pod of the component at a time may be evicted."""
-        spec = {"maxUnavailable": 1, "selector": {"matchLabels": labels(component)}}
-        return self.object("policy/v1", "PodDisruptionBudget", name, component, spec=spec)
-
-    def network_policy(self, name: str, component: str, *ports: int) -> Manifest:
-        """Only the installation's own pods reach these ports of the component."""
-        spec = {
-            "podSelector": {"matchLabels": labels(component)},
-            "policyTypes": ["Ingress"],
-            "ingress": [
-                {"from": [{"podSelector": {"matchLabels": labels()}}], "ports": [{"port": port} for port in ports]}
-            ],
-        }
-        return self.object("networking.k8s.io/v1", "NetworkPolicy", name, component, spec=spec)
-
-    def pod_spec(self, spec: Manifest, *, user: int = USER) -> Manifest:
-        """A pod that another scheduler places, and that runs without any privilege."""
+    def values(self) -> Mapping[str, Any]:
+        """What the files' paths refer to, by name; of static pods of several nodes also those of `node`."""
+        members = [f"{ETCD}-{number}.{ETCD}.{self.namespace}.svc" for number in range(self.etcd_replicas)]
+        own = self.own_control_plane()
         return {
-            "schedulerName": self.bootstrap_scheduler,
-            "priorityClassName": "system-cluster-critical",
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": user,
-                "runAsGroup": user,
-                "fsGroup": user,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            **spec,
+            **asdict(self),
+            "temporal": self.temporal or f"{NAME}-temporal.{self.namespace}.svc:7233",
+            "temporal_namespace": self.temporal_namespace or ("default" if self.temporal else TEMPORAL_NAMESPACE),
+            "lease_namespace": self.lease.namespace,
+            "lease_name": self.lease.name,
+            "etcd": ",".join(f"http://{member}:2379" for member in members),
+            "etcd_members": ",".join(f"{member.partition('.')[0]}=http://{member}:2380" for member in members),
+            "control_planes": ",".join(f"{one.member}={one.peer_url}" for one in self.control_planes()),
+            "cluster_state": "existing" if self.joining else "new",
+            **({"member": own.member, "peer_url": own.peer_url, "address": own.address} if own else {}),
         }
 
+    def control_planes(self) -> list[ControlPlane]:
+        """The nodes of static pods; none = one node, whatever its name. Raises `UsageError`."""
+        several = [_control_plane(written) for written in self.control_plane]
+        if several and len(several) % 2 == 0:
+            raise UsageError(f"--control-plane: {len(several)} nodes, and etcd needs an odd number of members")
+        if len({one.name for one in several}) < len(several) or len({one.address for one in several}) < len(several):
+            raise UsageError("--control-plane: each node has a name and an address of its own")
+        return several
 
-def labels(component: str = "") -> dict[str, str]:
-    """Of all objects, or of those of one component, by which its pods are selected."""
-    shared = {"app.kubernetes.io/name": NAME}
-    return {**shared, "app.kubernetes.io/component": component} if component else shared
-
-
-def container(name: str, image: str, **fields: Any) -> Manifest:
-    """A container that can write nothing but its volumes."""
-    return {
-        "name": name,
-        "image": image,
-        **fields,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
-
-
-def probes(port: int, host: str = "", *, started: str = "/readyz", tries: int = 60, scheme: str = "") -> Manifest:
-    """Of a container, by its own pages. `host`: where it listens; empty = the pod's address. `started`: the page that
-    answers within `tries` times 5 s.
-    """
-
-    def asks(path: str, **fields: int) -> Manifest:
-        where = {"scheme": scheme, "host": host}
-        get = {"path": path, "port": port, **{name: value for name, value in where.items() if value}}
-        return {"httpGet": get, "timeoutSeconds": 5, **fields}
-
-    return {
-        "startupProbe": asks(started, periodSeconds=5, failureThreshold=tries),
-        "livenessProbe": asks("/livez", periodSeconds=10, failureThreshold=8),
-        "readinessProbe": asks("/readyz", periodSeconds=5, failureThreshold=3),
-    }
+    def own_control_plane(self) -> ControlPlane | None:
+        """Of several nodes, the one whose static pods are wanted. Raises `UsageError`."""
+        several = self.control_planes()
+        if not several and (self.node or self.joining):
+            raise UsageError("--node and --joining go with --control-plane NAME=ADDRESS, once for each node")
+        own = next((one for one in several if one.name == self.node), None)
+        if several and own is None:
+            raise UsageError(f"--node: one of {', '.join(one.name for one in several)}; the pods of each node differ")
+        return own
 
 
-def spread(component: str) -> Manifest:
-    """Affinity by which the pods of a component go to different nodes where there are several."""
-    term = {"labelSelector": {"matchLabels": labels(component)}, "topologyKey": "kubernetes.io/hostname"}
-    rules = [{"weight": 100, "podAffinityTerm": term}]
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": rules}}
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """One of several nodes with static pods."""
+
+    name: str
+    address: str
+    """By which the others reach it."""
+
+    @property
+    def member(self) -> str:
+        """Its name in etcd."""
+        return f"{ETCD}-{self.name}"
+
+    @property
+    def peer_url(self) -> str:
+        """Where the other members reach its etcd."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"https://{host}:{ETCD_PEER_PORT}"
 
 
-def claim(storage: str) -> Manifest:
-    """The specification of a claim for a volume of this size."""
-    return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
-
-
-def variables(values: dict[str, str]) -> list[Manifest]:
-    """Environment variables of a container."""
-    return [{"name": name, "value": value} for name, value in values.items()]
+def _control_plane(written: str) -> ControlPlane:
+    name, _, address = written.partition("=")
+    try:
+        ip_address(address)
+    except ValueError:
+        raise UsageError(f"--control-plane {written}: is not NAME=ADDRESS with an IP address") from None
+    if not is_dns_subdomain(name):
+        raise UsageError(f"--control-plane {written}: {name!r} is no name of a node")
+    return ControlPlane(name, address)

@@ -1,23 +1,22 @@
 """`wharfinger kubernetes manifests`: prints what an installation in a Kubernetes cluster consists of.
 
 Nothing is read from any server and nothing is written: the output is for `kubectl apply -f -`, or for a repository. The
-files in `deploy/kubernetes` are such outputs; a test makes them again.
+objects are those of `deploy/kubernetes`, with values at the paths that are listed there (`install_files`).
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import typer
 
 from wharfinger.cli.options import configured
-from wharfinger.errors import ServerError, UsageError
-from wharfinger.kubernetes.cli.install_choices import InstallChoices, Manifest
+from wharfinger.errors import UsageError
+from wharfinger.kubernetes.cli.install_choices import STANDBY_LEASE, InstallChoices
+from wharfinger.kubernetes.cli.install_files import Manifest, objects_with, text_with
+from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.options import arguments
-
-RBAC_OF_STATIC_PODS = ("--only=rbac", "--scheduler-name=default-scheduler", "--user=system:kube-scheduler")
 
 
 @configured
@@ -49,57 +48,40 @@ def text_of(choices: InstallChoices) -> str:
 
 def objects_of(choices: InstallChoices) -> Sequence[Manifest]:
     """The objects, in the order in which they are applied. Raises `UsageError`."""
-    from wharfinger.kubernetes.cli import temporal_objects
-    from wharfinger.kubernetes.cli.etcd_objects import etcd_objects
-    from wharfinger.kubernetes.cli.scheduler_objects import rbac_objects, scheduler_objects
-    from wharfinger.kubernetes.cli.static_pods import static_pods
+    return list(objects_with(_files(choices), choices.values(), ["user"] if choices.user else []))
 
+
+def _files(choices: InstallChoices) -> Iterator[str]:
+    """The files that make the installation. Raises `UsageError`."""
     if choices.only == "static-pods":
-        return static_pods(choices)
-    if choices.only == "rbac":
-        return rbac_objects(choices)
-    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
-    metadata = choices.metadata(choices.namespace, namespaced=False)
-    found = [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {**metadata, "labels": {**metadata["labels"], **restricted}},
-        },
-        *rbac_objects(choices),
-        *etcd_objects(choices),
-    ]
-    temporal = choices.temporal or temporal_objects.address(choices)
-    if not choices.temporal:
-        found += temporal_objects.temporal_objects(choices, temporal_scripts())
-    return [*found, *scheduler_objects(choices, temporal)]
+        if choices.scheduler_name != DEFAULT_SCHEDULER:
+            raise UsageError(
+                f"--only static-pods: these run in kube-scheduler's place, so their name is {DEFAULT_SCHEDULER}, not "
+                f"{choices.scheduler_name}"
+            )
+        yield "static-pods/etcd-of-several.yaml" if choices.control_plane else "static-pods/etcd.yaml"
+        yield "static-pods/scheduler.yaml"
+        return
+    whole = choices.only is None
+    if whole:
+        yield "base/namespace.yaml"
+    yield "rbac/rbac.yaml"
+    yield from (
+        ["rbac/standby.yaml"] if choices.lease == STANDBY_LEASE else ["rbac/authentication.yaml", "rbac/lease.yaml"]
+    )
+    yield "rbac/flow-schemas.yaml"
+    if whole:
+        yield from ("base/etcd.yaml", "base/backups.yaml")
+        if not choices.temporal:
+            yield "temporal/temporal.yaml"
+        yield "base/scheduler.yaml"
 
 
 def _before(choices: InstallChoices) -> Iterator[str]:
-    from wharfinger.kubernetes.cli import static_pods, temporal_objects
-
     kind_first = sorted(arguments(choices), key=lambda one: not one.startswith(("--only", "--with-temporal")))
     yield f"wharfinger kubernetes manifests {shlex.join(kind_first)}"
     if choices.only == "static-pods":
-        yield from static_pods.preparation(choices)
-        yield "Permissions, once for all nodes:"
-        yield f"  wharfinger kubernetes manifests {' '.join(RBAC_OF_STATIC_PODS)} | kubectl apply -f -"
-        yield "Then put each of the two documents into a file of its own below /etc/kubernetes/manifests."
+        file = "static-pods/before-several.txt" if choices.control_plane else "static-pods/before.txt"
+        yield from text_with(file, choices.values()).splitlines()
     elif choices.only is None and not choices.temporal:
-        yield "Before: a password for PostgreSQL, which nothing starts without:"
-        yield f"  kubectl create namespace {choices.namespace}"
-        yield (
-            f"  kubectl -n {choices.namespace} create secret generic {temporal_objects.SECRET} "
-            '--from-literal=password="$(openssl rand -hex 24)"'
-        )
-
-
-def temporal_scripts() -> Path:
-    """The folder with Temporal's scripts: of the checkout, or packed in the wheel. Raises `ServerError`."""
-    from wharfinger.process.build import checkout
-
-    root = checkout()
-    folder = (root if root is not None else Path(__file__).resolve().parents[2]) / "deploy" / "temporal"
-    if not folder.is_dir():
-        raise ServerError(f"--with-temporal: there is no folder {folder}")
-    return folder
+        yield from text_with("temporal/before.txt", choices.values()).splitlines()
