@@ -169,7 +169,7 @@ class Crowd:
 
     async def come(self, who: str, *made: str) -> str:
         """Answers why not; empty when it follows now."""
-        refused = self.streams.refused(Someone(who), made)
+        refused = self.streams.refused(who, made)
         if refused is not None:
             return refused.reason
         self.inside.add(who)
@@ -177,7 +177,7 @@ class Crowd:
 
         async def follow() -> None:
             request: Any = who
-            leave = self.streams.join(request, Someone(who), who, made)
+            leave = self.streams.join(request, who, who, made)
             begun.set()
             try:
                 await asyncio.Event().wait()
@@ -234,7 +234,7 @@ async def test_a_stream_that_was_closed_is_counted_no_more(page: Page) -> None:
             await stream.content.readline()
         began = watched_loop().waited
         while len(page.server._streams) > 0:
-            page.server._streams.refused(Someone("b"), ())
+            page.server._streams.refused("b", ())
             await asyncio.sleep(0.005)
             assert watched_loop().waited - began < 5, "less than until the next sign of life is written"
 

@@ -28,6 +28,7 @@ from wharfinger.process.children import locks
 log = logging.getLogger(__name__)
 
 FORMAT = 1
+CURRENT, PREVIOUS = "json", "previous.json"
 MOST_WORKERS = 256
 """Workers started by hand that may share a folder."""
 
@@ -112,7 +113,7 @@ class LastGoodFiles(LastGood):
 
     def load(self, kind: str) -> Good | None:
         """The last good value: of the newest generation that can be read."""
-        for path in (self._current(kind), self._previous(kind)):
+        for path in (self._file(kind, CURRENT), self._file(kind, PREVIOUS)):
             good = _read(path, kind)
             if good is not None:
                 return good
@@ -120,13 +121,13 @@ class LastGoodFiles(LastGood):
 
     def keep(self, kind: str, good: Good) -> None:
         """See `LastGood`. Writes only what differs."""
-        current = self._current(kind)
+        current = self._file(kind, CURRENT)
         before = _read(current, kind)
         if before != good:
-            fresh = _write(self._folder / f"{kind}.fresh.{self._incarnation}", _document(kind, good))
+            fresh = _write(self._file(kind, f"fresh.{self._incarnation}"), _document(kind, good))
             if before is not None:  # what cannot be read is no generation
                 with suppress(FileNotFoundError):  # another life of the slot has just done so
-                    current.replace(self._previous(kind))
+                    current.replace(self._file(kind, PREVIOUS))
             fresh.replace(current)
             _sync_folder(self._folder)
         self.end(kind)
@@ -134,14 +135,14 @@ class LastGoodFiles(LastGood):
     def begin(self, kind: str, trial: TriedValue) -> None:
         """See `LastGood`."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        marker = self._marker(kind, self._incarnation)
+        marker = self._file(kind, f"trial.{self._incarnation}")
         content = canonical({"digest": trial.digest, "revision": trial.revision})
-        _write(self._folder / f"{kind}.fresh.{self._incarnation}", content).replace(marker)
+        _write(self._file(kind, f"fresh.{self._incarnation}"), content).replace(marker)
         _sync_folder(self._folder)
 
     def end(self, kind: str) -> None:
         """See `LastGood`."""
-        self._remove([self._marker(kind, self._incarnation)])
+        self._remove([self._file(kind, f"trial.{self._incarnation}")])
 
     def failed(self, kind: str) -> list[TriedValue]:
         """See `LastGood`. One that cannot be read is none: the value is tried again."""
@@ -165,14 +166,8 @@ class LastGoodFiles(LastGood):
         if there:
             _sync_folder(self._folder)
 
-    def _current(self, kind: str) -> Path:
-        return self._folder / f"{kind}.json"
-
-    def _previous(self, kind: str) -> Path:
-        return self._folder / f"{kind}.previous.json"
-
-    def _marker(self, kind: str, incarnation: int) -> Path:
-        return self._folder / f"{kind}.trial.{incarnation}"
+    def _file(self, kind: str, name: str) -> Path:
+        return self._folder / f"{kind}.{name}"
 
 
 def _document(kind: str, good: Good) -> bytes:

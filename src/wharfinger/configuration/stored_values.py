@@ -12,6 +12,7 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.state.fleet_reading import read as read_fleets
 from wharfinger.framework.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
+from wharfinger.objects.model.texts import plain
 from wharfinger.process.names import check_tenant
 from wharfinger.process.records import ConfigStatusRecord
 
@@ -39,6 +40,11 @@ class StoredValue:
         said = {"kind": self.kind, "target": self.target, "hash": self.digest, "resourceVersion": str(self.revision)}
         return {**said, "value": self.value}
 
+    @property
+    def shown(self) -> str:
+        """The beginning of its digest, for people; `-` where it has none."""
+        return self.digest[:SHOWN] or "-"
+
 
 @dataclass(frozen=True, slots=True)
 class Effective:
@@ -63,6 +69,11 @@ class Effective:
         if said == wanted:
             return "yes"
         return said[:SHOWN] or "as started"
+
+    def mapping(self) -> dict[str, Any]:
+        """For programs."""
+        counts = self.counts.mapping() if self.counts is not None else None
+        return {"kind": self.kind, "inForce": plain(self.in_force), "problem": plain(self.problem), "counts": counts}
 
 
 async def read(store: Store) -> list[StoredValue]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from wharfinger.apiserver.tls import blocks, load_pair
+from wharfinger.apiserver.tls import blocks
 from wharfinger.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,11 +101,6 @@ def _replace(path: Path, text: bytes, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(unfinished)
         raise
-
-
-def load_into(context: ssl.SSLContext, made: Pem) -> None:
-    """Serve with a pair that lies in no file: no disk gets the key, and none that can be written is needed."""
-    load_pair(context, made.cert, made.key)
 
 
 def load_files(context: ssl.SSLContext, cert: Path, key: Path, options: tuple[str, str]) -> None:

@@ -159,12 +159,9 @@ def sni_pair(text: str) -> SniPair:
     files, colon, names = text.partition(":")
     parts = [part.strip() for part in files.split(",")]
     patterns = tuple(name.strip().lower() for name in names.split(",")) if colon else ()
-    if len(parts) != 2 or not all(parts) or not all(map(_is_pattern, patterns)):
+    bare = [name.removeprefix("*.") for name in patterns]
+    if len(parts) != 2 or not all(parts) or not all(name and "*" not in name for name in bare):
         raise UsageError(
             f"--tls-sni-cert-key: {text!r} is not CERT,KEY or CERT,KEY:NAME,... (a NAME may begin with *.)"
         )
     return SniPair(Path(parts[0]), Path(parts[1]), patterns)
-
-
-def _is_pattern(name: str) -> bool:
-    return bool(name) and "*" not in name.removeprefix("*.")

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from wharfinger.apiserver.tls import load_pair
 from wharfinger.errors import UsageError
 from wharfinger.serving.certificates import (
     LIFE,
     kept_in,
     load_authorities,
     load_files,
-    load_into,
     load_published,
     names_in,
     self_signed,
@@ -180,7 +180,7 @@ class TlsContexts:
         if self._tls.cert_dir is not None:
             load_files(context, *kept_in(self._tls.cert_dir, self._tls.pair_name, made), ("--cert-dir",) * 2)
             return
-        load_into(context, made)
+        load_pair(context, made.cert, made.key)  # no disk gets the key, and none that can be written is needed
         self._renew_at = now + LIFE - RENEWED_BEFORE
 
     def _empty(self) -> ssl.SSLContext:

@@ -135,10 +135,7 @@ class _Screen:
 
     def show_all(self, found: Sequence[Stored]) -> None:
         """Print the whole list."""
-        if self._output is Output.TABLE:
-            typer.echo(self._columns.render(self._table.rows(found, datetime.now(UTC))))
-        else:
-            self._print(found)
+        self._print(found, headings=True)
 
     def show(self, changed: Sequence[Stored], deleted: Sequence[Stored]) -> None:
         """Print the rows that changed, and names of what is gone."""
@@ -147,11 +144,10 @@ class _Screen:
             typer.echo(f"{plain(name)} deleted")
         self._print(changed)
 
-    def _print(self, entries: Sequence[Stored]) -> None:
-        if not entries:
-            return
+    def _print(self, entries: Sequence[Stored], *, headings: bool = False) -> None:
         if self._output is Output.TABLE:
-            typer.echo(self._columns.render(self._table.rows(entries, datetime.now(UTC)), headings=False))
+            if entries or headings:
+                typer.echo(self._columns.render(self._table.rows(entries, datetime.now(UTC)), headings=headings))
             return
         for text in to_texts(entries, self._output):
             separator = "---\n" if self._output is Output.YAML else ""

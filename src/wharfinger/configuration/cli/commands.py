@@ -27,7 +27,6 @@ from wharfinger.options import setting
 if TYPE_CHECKING:
     from wharfinger.configuration.stored_values import Effective, StoredValue
     from wharfinger.etcd.store import Store
-    from wharfinger.process.records import ConfigChangeRecord
 
 _FAILED = 1
 
@@ -247,7 +246,7 @@ async def get(
             return
     items = {"items": [one.mapping() for one in values]}
     nothing = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
-    show_rows(items, output, HEADINGS, [value_row(one) for one in values], nothing)
+    show_rows(items, output, ("KIND", "TARGET", "HASH", "VALUE"), [value_row(one) for one in values], nothing)
 
 
 @configured
@@ -256,6 +255,7 @@ async def history(
 ) -> None:
     """Show who changed a value, when and why; with -o json what was set, too."""
     from wharfinger.configuration import changes as config_changes
+    from wharfinger.configuration.stored_values import SHOWN
     from wharfinger.framework.config.dynamic import check_kind, check_target
 
     check_kind(kind)
@@ -263,8 +263,8 @@ async def history(
     async with connection.store() as store:
         changes = await config_changes.history(store, kind, target)
     items = {"items": [{"number": number, **record.model_dump()} for number, record in changes]}
-    rows = [history_row(*change) for change in changes]
-    show_rows(items, output, HISTORY_HEADINGS, rows, f"{kind} of {target} was never set")
+    rows = [(str(number), one.time, one.who, one.digest[:SHOWN] or "unset", one.why) for number, one in changes]
+    show_rows(items, output, ("NUMBER", "TIME", "WHO", "HASH", "WHY"), rows, f"{kind} of {target} was never set")
 
 
 def _given(file: str, value: str) -> Mapping[str, Any]:
@@ -293,9 +293,9 @@ async def _show_effective(store: Store, values: list[StoredValue], kind: str, wh
     if note := await stored_values.absence_note(store, stored_values.instance_target(whose)):
         typer.echo(note, err=True)
     if output is not Output.TABLE:
-        show({"items": [effective_mapping(one) for one in found]}, output)
+        show({"items": [one.mapping() for one in found]}, output)
         return
-    typer.echo(Columns(*EFFECTIVE_HEADINGS).render([effective_row(one) for one in found]))
+    typer.echo(Columns("KIND", "TARGET", "HASH", "IN FORCE", "VALUE").render([effective_row(one) for one in found]))
     for one in found:
         if one.problem:
             typer.echo(f"{one.kind}: {plain(one.problem)}", err=True)
@@ -305,21 +305,12 @@ def _now() -> str:
     return rfc3339(datetime.now(UTC))
 
 
-HEADINGS = ("KIND", "TARGET", "HASH", "VALUE")
-EFFECTIVE_HEADINGS = ("KIND", "TARGET", "HASH", "IN FORCE", "VALUE")
-HISTORY_HEADINGS = ("NUMBER", "TIME", "WHO", "HASH", "WHY")
 _WIDTH = 60
 
 
 def value_row(value: StoredValue) -> Sequence[str]:
     """For people."""
-    return value.kind, value.target, _shown(value.digest) or "-", _short(value.value)
-
-
-def effective_mapping(found: Effective) -> dict[str, Any]:
-    """For programs."""
-    said = {"kind": found.kind, "inForce": plain(found.in_force), "problem": plain(found.problem)}
-    return {**said, "counts": found.counts.mapping() if found.counts is not None else None}
+    return value.kind, value.target, value.shown, _short(value.value)
 
 
 def effective_row(found: Effective) -> Sequence[str]:
@@ -328,17 +319,6 @@ def effective_row(found: Effective) -> Sequence[str]:
         return found.kind, "-", "-", plain(found.in_force), "as started"
     _, target, shown, value = value_row(found.counts)
     return found.kind, target, shown, plain(found.in_force), value
-
-
-def history_row(number: int, record: ConfigChangeRecord) -> Sequence[str]:
-    """For people."""
-    return str(number), record.time, record.who, _shown(record.digest) or "unset", record.why
-
-
-def _shown(digest: str) -> str:
-    from wharfinger.configuration.stored_values import SHOWN
-
-    return digest[:SHOWN]
 
 
 def _short(value: Any) -> str:

@@ -109,13 +109,14 @@ def _lines(found: KubernetesStatus) -> Iterator[str]:
     lease, importer, imported = found.lease, found.importer, found.imported
     ours = f" (this installation, {found.installation.cluster})" if lease.ours else ""
     held = f"held by {lease.holder}{ours}" if lease.holder else "not held"
+    hindered = f"no: {found.hindered}" if found.hindered else "no"
     rows = [
         ("API server", f"{found.server} {found.version}".strip()),
         ("Cluster", found.installation.upstream),
         ("Importer", f"{importer.holder}, epoch {found.epoch}, since {importer.time}" if importer else "none"),
         ("Imported", _imported(found.imported_seconds, imported.generation)),
         ("Lease", f"{lease.name.namespace}/{lease.name.name}, {held}"),
-        ("May bind", f"yes, since {found.active.time}" if found.active else _may_not_bind(found)),
+        ("May bind", f"yes, since {found.active.time}" if found.active else hindered),
         ("Promises", _promises(found)),
     ]
     yield from (f"{name + ':':<12} {plain(value)}" for name, value in rows)
@@ -127,10 +128,6 @@ def _lines(found: KubernetesStatus) -> Iterator[str]:
             yield plain(f"withdrawn: {key} from {promise.node}: {promise.withdrawn}")
     for warning in found.warnings():
         yield plain(f"warning: {warning}")
-
-
-def _may_not_bind(found: KubernetesStatus) -> str:
-    return f"no: {found.hindered}" if found.hindered else "no"
 
 
 def _imported(seconds: float | None, generation: int) -> str:

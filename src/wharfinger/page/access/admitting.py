@@ -17,7 +17,6 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from aiohttp import web
 
@@ -44,14 +43,6 @@ TOO_MANY_STREAMS = Barred(503, "TooManyViewers", "all streams are taken: close o
 TOO_MANY_TOPICS = Barred(503, "TooManyTopics", "too many different topics are followed already")
 TOO_SLOW = Barred(408, "RequestTimeout", "the form did not come in time")
 TOO_MANY_WRONG = Barred(429, "TooManyRequests", "too many wrong tokens came from this address, and this is one more")
-
-
-class Sharing(Protocol):
-    """One who is let in."""
-
-    @property
-    def key(self) -> str:
-        """By which its share is counted."""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,11 +76,14 @@ class OpenStreams:
     def __len__(self) -> int:
         return len(self._open)
 
-    def refused(self, viewer: Sharing, made: Collection[str]) -> Barred | None:
-        """Why a viewer gets no further stream; None when it may take one. `made`: topics that are made at each tick."""
+    def refused(self, viewer: str, made: Collection[str]) -> Barred | None:
+        """Why a viewer gets no further stream; None when it may take one.
+
+        `viewer`: the key by which its share is counted; `made`: topics that are made at each tick.
+        """
         for task in [task for task, one in self._open.items() if self._gone(one.request)]:
             self._end(task)
-        own = [one for one in self._open.values() if one.key == viewer.key]
+        own = [one for one in self._open.values() if one.key == viewer]
         if len(own) >= MOST_STREAMS_OF_ONE:
             return TOO_MANY_STREAMS
         if len(set(made).union(*(one.topics for one in own))) > MOST_TOPICS_OF_ONE:
@@ -104,11 +98,11 @@ class OpenStreams:
             self._end(next(task for task, one in self._open.items() if one.key == largest))
         return None
 
-    def join(self, request: web.Request, viewer: Sharing, session: str, made: Collection[str]) -> Callable[[], None]:
+    def join(self, request: web.Request, viewer: str, session: str, made: Collection[str]) -> Callable[[], None]:
         """The task that runs now follows; answers what is to be called when it does no more."""
         task = asyncio.current_task()
         assert task is not None, "a handler runs in a task"
-        self._open[task] = _Followed(request, viewer.key, session, frozenset(made))
+        self._open[task] = _Followed(request, viewer, session, frozenset(made))
         return lambda: self._leave(task)
 
     def end_session(self, session: str) -> None:

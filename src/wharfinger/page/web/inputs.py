@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from wharfinger.errors import WharfingerError
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
@@ -85,15 +86,12 @@ def _requirement(part: str) -> Requirement:
     return Requirement(_key(key), Operator.DOES_NOT_EXIST if negated else Operator.EXISTS, ())
 
 
-def _key(text: str) -> str:
-    key = text.strip()
-    if not _LABEL_KEY.fullmatch(key):
-        raise BadInput(f"selector: {key[:80]!r} is no key of a label")
-    return key
+def _part(text: str, shape: re.Pattern[str], what: str) -> str:
+    part = text.strip()
+    if not shape.fullmatch(part):
+        raise BadInput(f"selector: {part[:80]!r} is no {what} of a label")
+    return part
 
 
-def _value(text: str) -> str:
-    value = text.strip()
-    if not _LABEL_VALUE.fullmatch(value):
-        raise BadInput(f"selector: {value[:80]!r} is no value of a label")
-    return value
+_key = partial(_part, shape=_LABEL_KEY, what="key")
+_value = partial(_part, shape=_LABEL_VALUE, what="value")

@@ -222,12 +222,12 @@ class PageServer:
         self._http.admit(request)
         topics = topics_of(request.query.get("topics", "status"), MOST_TOPICS, self._parts.known_topics)
         made = self._parts.made(topics)
-        full = self._streams.refused(viewer, made)
+        full = self._streams.refused(viewer.key, made)
         if full is not None:
             return _refusal(full)
         session = self._guard.session_value(request) if viewer.of_session else ""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-        leave = self._streams.join(request, viewer, session, made)
+        leave = self._streams.join(request, viewer.key, session, made)
         messages = self._parts.stream.messages(topics)
         try:
             await response.prepare(request)

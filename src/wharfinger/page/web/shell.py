@@ -116,23 +116,27 @@ def door(then: str, *, wrong: bool, again: bool) -> str:
     place = html.escape(then, quote=True)
     refresh = f'<meta http-equiv="refresh" content="0; url={place}">' if again else ""
     said = "<p role=alert><strong>That token is not known.</strong></p>" if wrong else ""
-    return (
-        f"<!doctype html><html lang=en><head><meta charset=utf-8><title>wharfinger: sign in</title>{refresh}"
-        '<meta name=viewport content="width=device-width,initial-scale=1">'
-        f"<style>{_DOOR_STYLE}</style></head><body><main><h1>wharfinger</h1>{said}"
+    return _alone(
+        "sign in",
+        f"<h1>wharfinger</h1>{said}"
         "<p>Open the one-time link that <code>wharfinger ui</code> or <code>wharfinger dev</code> printed, or enter a "
         "token of the page's token file.</p>"
         f'<form method=post action="/session"><input type=hidden name=then value="{place}">'
         "<label>Token <input type=password name=token autocomplete=off required></label>"
-        "<button>Sign in</button></form></main></body></html>"
+        "<button>Sign in</button></form>",
+        refresh,
     )
 
 
 def lost() -> str:
     """The page at an address where there is nothing."""
+    return _alone("not found", '<h1>There is nothing at this address</h1><p><a href="/">Go to the overview</a></p>')
+
+
+def _alone(title: str, body: str, head: str = "") -> str:
+    """A page that needs no other file."""
     return (
-        "<!doctype html><html lang=en><head><meta charset=utf-8><title>wharfinger: not found</title>"
-        '<meta name=viewport content="width=device-width,initial-scale=1">'
-        f"<style>{_DOOR_STYLE}</style></head><body><main><h1>There is nothing at this address</h1>"
-        '<p><a href="/">Go to the overview</a></p></main></body></html>'
+        f"<!doctype html><html lang=en><head><meta charset=utf-8><title>wharfinger: {title}</title>{head}"
+        f'<meta name=viewport content="width=device-width,initial-scale=1"><style>{_DOOR_STYLE}</style></head>'
+        f"<body><main>{body}</main></body></html>"
     )

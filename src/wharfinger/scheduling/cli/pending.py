@@ -90,12 +90,10 @@ async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[P
         reasons = await unserved(store, [pod for pod in pods if pod.pending])
         rooms = await held_rooms(store, namespace)
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return group(pods, records, held, reasons, rooms), [*_unreadable(len(found) - len(pods)), *doubtful(found)]
-
-
-def _unreadable(count: int) -> list[str]:
-    some = "pod" if count == 1 else "pods"
-    return [f"{count} {some} cannot be read: see `wharfinger get pods --invalid`"] if count else []
+    unread = len(found) - len(pods)
+    some = "1 pod" if unread == 1 else f"{unread} pods"
+    notes = [f"{some} cannot be read: see `wharfinger get pods --invalid`"] if unread else []
+    return group(pods, records, held, reasons, rooms), notes + doubtful(found)
 
 
 def doubtful(found: Iterable[Stored]) -> list[str]:

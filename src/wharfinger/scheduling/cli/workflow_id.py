@@ -47,7 +47,6 @@ def workflow_id(
 
 
 async def _query(connection: ConnectionOptions, key: PodKey) -> str:
-
     async with connection.store() as store:
         try:
             pod = (await one_pod(store, *key)).pod
@@ -57,7 +56,6 @@ async def _query(connection: ConnectionOptions, key: PodKey) -> str:
 
 
 async def _workflow_id(connection: ConnectionOptions, key: PodKey) -> str:
-
     async with connection.store() as store:
         found = await one_pod(store, *key)
     if found.pod is None:

@@ -54,8 +54,7 @@ class PodAttempts:
         self._store = store
         self._connect = connect
         self._cluster = cluster
-        self._ui = ui
-        self._namespace = namespace
+        self._runs = f"{ui}/namespaces/{quote(namespace, safe='')}/workflows" if ui else ""
         self._turn = asyncio.Semaphore(AT_ONCE)
         self.decisions: SharedAnswers[tuple[PodKey, str], bytes] = SharedAnswers(
             time.monotonic,
@@ -76,7 +75,7 @@ class PodAttempts:
             raise NotFound(f"there is no pod {text(str(key))}, and Temporal keeps no attempt of one")
         plain = explanation.to_plain(found)
         plain["attempts"] = [one | {"link": self.link(one["workflowId"], one["runId"])} for one in plain["attempts"]]
-        plain["link"] = self._search_link(str(plain.get("query") or ""))
+        plain["link"] = f"{self._runs}?query={quote(found.query, safe='')}" if self._runs and found.query else None
         told: dict[str, Any] = bounded(plain)
         return told
 
@@ -105,10 +104,9 @@ class PodAttempts:
 
     def link(self, workflow_id: str, run_id: str) -> str | None:
         """Where Temporal's own UI shows a run; None without one."""
-        if not self._ui or not workflow_id:
+        if not self._runs or not workflow_id:
             return None
-        run = f"{quote(workflow_id, safe='')}/{quote(run_id, safe='')}"
-        return f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows/{run}/history"
+        return f"{self._runs}/{quote(workflow_id, safe='')}/{quote(run_id, safe='')}/history"
 
     async def recorded(self, key: PodKey, limit: int = LAST) -> Explanation:
         """What is recorded of a pod, whether it is there or not. Raises as `explained`."""
@@ -138,11 +136,6 @@ class PodAttempts:
                 )
         except TimeoutError as error:
             raise TooLong(f"deciding again took longer than {AGAIN_WITHIN:.0f} s and was given up") from error
-
-    def _search_link(self, query: str) -> str | None:
-        if not self._ui or not query:
-            return None
-        return f"{self._ui}/namespaces/{quote(self._namespace, safe='')}/workflows?query={quote(query, safe='')}"
 
 
 def _packed(attempt: Attempt, found: Recomputation) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
@@ -33,6 +34,8 @@ from wharfinger.scheduling.reading.comparing import DecisionSaid, said_alone
 from wharfinger.scheduling.reading.remaking import Remade, Remaking, part_of
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
+
+T = TypeVar("T")
 
 NOT_ASKED = Answers()
 """No extender took part."""
@@ -59,7 +62,7 @@ async def read_past(store: Store, revision: int) -> PastState:
         nodes = [
             node
             async for (name,), kv in keys.node.rows(store, revision=revision)
-            if (node := _node(kv, name, format_)) is not None
+            if (node := _readable(format_.decode_node, kv, name=name, **kv.revisions)) is not None
         ]
         pods = [
             pod
@@ -69,8 +72,8 @@ async def read_past(store: Store, revision: int) -> PastState:
         around = [
             thing
             for kind, table in surroundings.items()
-            async for names, kv in table.rows(store, revision=revision)
-            if (thing := _surrounding(kv, kind, names)) is not None
+            async for (*space, name), kv in table.rows(store, revision=revision)
+            if (thing := _readable(decode_surrounding, kv, kind, namespace="".join(space), name=name)) is not None
         ]
     except Compacted as error:
         raise NotFound(
@@ -85,26 +88,18 @@ async def read_past(store: Store, revision: int) -> PastState:
     return PastState(revision, ordered, tuple(pods), tuple(around), store.format)
 
 
-def _node(kv: KeyValue, name: str, format_: ObjectFormat) -> Node | None:
+def _readable(decode: Callable[..., T], kv: KeyValue, *what: str, **where: Any) -> T | None:
+    """What is stored; None where it cannot be read."""
     try:
-        return format_.decode_node(kv.value, name=name, **kv.revisions)
+        return decode(kv.value, *what, **where)
     except InvalidObject:
         return None
 
 
 def _pod(kv: KeyValue, key: PodKey, format_: ObjectFormat) -> Pod | None:
     """A pod that cannot be read still holds what it holds on its node."""
-    try:
-        return format_.decode_pod(kv.value, **key._asdict(), **kv.revisions)
-    except InvalidObject:
-        return format_.decode_occupant(kv.value, **key._asdict(), **kv.revisions)
-
-
-def _surrounding(kv: KeyValue, kind: str, names: tuple[str, ...]) -> Surrounding | None:
-    try:
-        return decode_surrounding(kv.value, kind, namespace="".join(names[:-1]), name=names[-1])
-    except InvalidObject:
-        return None
+    where = {**key._asdict(), **kv.revisions}
+    return _readable(format_.decode_pod, kv, **where) or format_.decode_occupant(kv.value, **where)
 
 
 @dataclass(frozen=True, slots=True)
