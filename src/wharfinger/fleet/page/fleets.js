@@ -2,7 +2,7 @@
 
 import { h, replace } from "../../page/assets/dom.js";
 import { act } from "../../page/assets/acting.js";
-import { get, paced, session } from "../../page/assets/live.js";
+import { get, paced, refreshed, session } from "../../page/assets/live.js";
 import { ago, clock, count, plural, rate, seconds } from "../../page/assets/format.js";
 import { stacked } from "../../page/assets/charts.js";
 import { crumbs } from "../../page/assets/app.js";
@@ -46,10 +46,8 @@ export function open({ node }) {
     soon();
   };
   const soon = paced(ask);
-  soon();
   known();
-  const again = setInterval(() => { if (!document.hidden) soon(); }, 2000);
-  return { topics: ["fleets", "overview"], heard(what) { if (what === "resync" || what === "fleets") soon(); }, close() { clearInterval(again); } };
+  return refreshed(soon, 2000, ["fleets", "overview"], ["fleets"]);
 }
 
 const named = (verb) => `${verb[0].toUpperCase()}${verb.slice(1)}`;

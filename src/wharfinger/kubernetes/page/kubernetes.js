@@ -1,7 +1,7 @@
 // The Kubernetes API's side: how old the copies are, and the binds that it does not show yet.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get, paced } from "../../page/assets/live.js";
+import { get, paced, refreshed } from "../../page/assets/live.js";
 import { age, count, plural, seconds } from "../../page/assets/format.js";
 import { VirtualTable } from "../../page/assets/table.js";
 import { crumbs, go, nodeLink, podLink } from "../../page/assets/app.js";
@@ -36,8 +36,5 @@ export function open({ node, namespace }) {
     parts.said.textContent = plural(found.count, "promise");
     table.update(found.promises);
   };
-  const soon = paced(ask);
-  soon();
-  const again = setInterval(() => { if (!document.hidden) soon(); }, 1000);
-  return { topics: ["kubernetes", "overview"], heard(what) { if (what === "resync" || what === "kubernetes") soon(); }, close() { clearInterval(again); } };
+  return refreshed(paced(ask), 1000, ["kubernetes", "overview"], ["kubernetes"]);
 }

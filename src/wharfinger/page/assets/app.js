@@ -66,6 +66,8 @@ function drawNav(active) {
 // An address with the namespace that is chosen; what is named in `params` joins it.
 export const link = (path, params = {}) => address(path, { namespace: state.namespace, ...params });
 export const podLink = (namespace, name, params = {}) => link(`/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, params);
+export const splitPod = (key) => { const [space, name] = key.split(/\/(.*)/s); return [space, name ?? ""]; };
+export const podAnchor = (key) => h("a", { class: "wrap", href: podLink(...splitPod(key)) }, key);
 export const nodeLink = (name) => link(`/nodes/${encodeURIComponent(name)}`);
 export const gangLink = (namespace, name) => link(`/gangs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`);
 

@@ -4,21 +4,38 @@ import { h, s, replace } from "./dom.js";
 
 const HEIGHT = 64;
 
-// `series`: [{name, values, tone, format, area, bridged}], the oldest value first; null where nothing is known. A series
-// that is bridged has a line over times of which nothing is known: what is measured now and then is no dots then.
-export class TimeChart {
-  constructor({ label, slotSeconds = 5, height = HEIGHT }) {
+// A drawing as wide as its place, with a line and words where the pointer is; subclasses draw, and say what is at a place.
+export class Chart {
+  constructor(label, height) {
     this.label = label;
-    this.slot = slotSeconds;
     this.height = height;
-    this.series = [];
     this.svg = s("svg", { class: "chart", height, role: "img", "aria-label": label, preserveAspectRatio: "none" });
     this.tip = h("div", { class: "tip", hidden: true });
-    this.node = h("div", { class: "chart-box" }, this.svg, this.tip);
-    this.svg.addEventListener("pointermove", (event) => this.hover(event));
-    this.svg.addEventListener("pointerleave", () => { this.tip.hidden = true; this.line?.setAttribute("visibility", "hidden"); });
-    this.watcher = new ResizeObserver(() => this.draw());
-    this.watcher.observe(this.node);
+    this.box = h("div", { class: "chart-box" }, this.svg, this.tip);
+    this.svg.addEventListener("pointermove", (event) => { if (this.scale) this.hover(event.clientX - this.svg.getBoundingClientRect().left); });
+    this.svg.addEventListener("pointerleave", () => { this.tip.hidden = true; this.cursor?.setAttribute("visibility", "hidden"); });
+    new ResizeObserver(() => this.draw()).observe(this.box);
+  }
+
+  // At so many pixels from the left: what it is, and [{name, tone}, figure] of each line.
+  tell(at, words, figures) {
+    for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, at);
+    this.cursor.setAttribute("visibility", "visible");
+    replace(this.tip, h("span", { class: "muted" }, words), figures.map(([one, figure]) => h("span", { class: `key ${one.tone}` }, `${one.name} ${figure}`)));
+    this.tip.hidden = false;
+    const room = this.box.clientWidth - this.tip.offsetWidth;
+    this.tip.style.transform = `translateX(${Math.min(Math.max(0, at - this.tip.offsetWidth / 2), Math.max(0, room))}px)`;
+  }
+}
+
+// `series`: [{name, values, tone, format, area, bridged}], the oldest value first; null where nothing is known. A series
+// that is bridged has a line over times of which nothing is known: what is measured now and then is no dots then.
+export class TimeChart extends Chart {
+  constructor({ label, slotSeconds = 5, height = HEIGHT }) {
+    super(label, height);
+    this.slot = slotSeconds;
+    this.series = [];
+    this.node = this.box;
   }
 
   update(series) {
@@ -53,29 +70,18 @@ export class TimeChart {
         else drawn.push(s("circle", { cx: x(run[0][0]), cy: y(run[0][1]), r: 2.5, class: `dot ${one.tone}` }));
       }
     }
-    this.line = s("line", { y1: 0, y2: base, class: "cursor", visibility: "hidden" });
-    drawn.push(this.line);
-    replace(this.svg, ...drawn);
+    this.cursor = s("line", { y1: 0, y2: base, class: "cursor", visibility: "hidden" });
+    replace(this.svg, ...drawn, this.cursor);
     this.scale = { width, length };
     const said = this.series.map((one) => `${one.name} now ${one.format(lastKnown(one.values))}`).join(", ");
     this.svg.setAttribute("aria-label", `${this.label}, the last ${Math.round((length * this.slot) / 60)} minutes: ${said}`);
   }
 
-  hover(event) {
-    if (!this.scale) return;
-    const box = this.svg.getBoundingClientRect();
-    const place = Math.round(((event.clientX - box.left) / box.width) * (this.scale.length - 1));
-    const at = (place * this.scale.width) / (this.scale.length - 1);
-    this.line.setAttribute("x1", at);
-    this.line.setAttribute("x2", at);
-    this.line.setAttribute("visibility", "visible");
+  hover(x) {
+    const place = Math.round((x / this.svg.getBoundingClientRect().width) * (this.scale.length - 1));
     const before = Math.round((this.scale.length - 1 - place) * this.slot);
     const when = before < 60 ? `${before} s ago` : `${Math.round(before / 60)} min ago`;
-    replace(this.tip, h("span", { class: "muted" }, when),
-      this.parts.map((one) => h("span", { class: `key ${one.tone}` }, `${one.name} ${one.format(one.values[place] ?? null)}`)));
-    this.tip.hidden = false;
-    const left = Math.min(Math.max(0, at - this.tip.offsetWidth / 2), Math.max(0, box.width - this.tip.offsetWidth));
-    this.tip.style.transform = `translateX(${left}px)`;
+    this.tell((place * this.scale.width) / (this.scale.length - 1), when, this.parts.map((one) => [one, one.format(one.values[place] ?? null)]));
   }
 }
 
@@ -116,7 +122,4 @@ function runs(values, bridged) {
   return found;
 }
 
-function lastKnown(values) {
-  for (let place = values.length - 1; place >= 0; place -= 1) if (values[place] !== null && values[place] !== undefined) return values[place];
-  return null;
-}
+export const lastKnown = (values) => values.findLast((value) => value !== null && value !== undefined) ?? null;

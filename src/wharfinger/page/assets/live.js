@@ -98,6 +98,13 @@ export function paced(ask) {
   };
 }
 
+// What a view answers that asks again every so many milliseconds while it is looked at, and when a topic of `names` came.
+export function refreshed(ask, every, topics, names = []) {
+  const again = setInterval(() => { if (!document.hidden) ask(); }, every);
+  ask();
+  return { topics, heard(name) { if (name === "resync" || names.includes(name)) ask(); }, close() { clearInterval(again); } };
+}
+
 async function read(response) {
   if (response.status === 401) {
     location.reload(); // the session has ended: the door says how to come in

@@ -2,7 +2,7 @@
 // its verdicts, the plan of its rollout, and what happened.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get, paced, passing } from "../../page/assets/live.js";
+import { get, paced, passing, refreshed } from "../../page/assets/live.js";
 import { ago, count, plural } from "../../page/assets/format.js";
 import { crumbs, link } from "../../page/assets/app.js";
 import { PHASES, runLink } from "./run.js";
@@ -108,8 +108,5 @@ function polled(path, show, body, params = {}) {
     if (passing(error)) throw error;
     replace(body, h("p", { class: "problem" }, error.message));
   });
-  const soon = paced(ask);
-  soon();
-  const again = setInterval(() => { if (!document.hidden) soon(); }, 3000);
-  return { topics: ["placements", "overview"], heard(what) { if (what === "resync" || what === "placements") soon(); }, close() { clearInterval(again); } };
+  return refreshed(paced(ask), 3000, ["placements", "overview"], ["placements"]);
 }

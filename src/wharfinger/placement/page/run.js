@@ -2,7 +2,7 @@
 
 import { h, icon, replace } from "../../page/assets/dom.js";
 import { act } from "../../page/assets/acting.js";
-import { get, paced, passing, session } from "../../page/assets/live.js";
+import { get, paced, passing, refreshed, session } from "../../page/assets/live.js";
 import { age, ago, count, day, plural } from "../../page/assets/format.js";
 import { stacked } from "../../page/assets/charts.js";
 import { crumbs, link } from "../../page/assets/app.js";
@@ -45,10 +45,8 @@ export function open({ node, names }) {
     }
   };
   const soon = paced(ask), known = paced(async () => { allowed = (await session()).actions; soon(); });
-  soon();
   known();
-  const again = setInterval(() => { if (!document.hidden) soon(); }, 2000);
-  return { topics: ["placements", "overview"], heard(what) { if (what === "resync" || what === "placements") soon(); }, close() { clearInterval(again); } };
+  return refreshed(soon, 2000, ["placements", "overview"], ["placements"]);
 }
 
 function headOf(found, title) {

@@ -1,10 +1,10 @@
 // One report of replay, alone or beside another one: what is the same, what is not, and why.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get } from "../../page/assets/live.js";
+import { get, refreshed } from "../../page/assets/live.js";
 import { elapsed } from "../../page/assets/elapsed.js";
 import { age, count, day, plural } from "../../page/assets/format.js";
-import { crumbs, go, link, nodeLink, podLink } from "../../page/assets/app.js";
+import { crumbs, go, link, nodeLink, podLink, splitPod } from "../../page/assets/app.js";
 import { ShareChart, changeOf, replayLink, share, toneOf, verdicts, words } from "./replay_parts.js";
 
 const FEW = 20;
@@ -41,9 +41,7 @@ export function open({ node, names, params, namespace }) {
   };
   const ask = () => look().catch((error) => { if (!drawn) replace(body, h("p", { class: "problem" }, error.message)); });
   replace(node, body);
-  ask();
-  const again = setInterval(() => { if (!document.hidden) ask(); }, 5000);
-  return { topics: ["overview"], heard(what) { if (what === "resync") ask(); }, close() { clearInterval(again); } };
+  return refreshed(ask, 5000, ["overview"]);
 }
 
 function whole(found, others, namespace) {
@@ -182,7 +180,7 @@ function builds({ builds: rows }) {
 // --- pods ---
 
 function podOf(said) {
-  const [namespace, name] = said.split(/\/(.*)/s);
+  const [namespace, name] = splitPod(said);
   return name ? h("a", { href: podLink(namespace, name) }, h("span", { class: "muted" }, `${namespace}/`), name) : said;
 }
 
@@ -215,7 +213,7 @@ function explained(one, mode) {
     names.filter((name) => name in said.scores).map((name) => fact(name, count(said.scores[name]), name in other.scores ? said.scores[name] - other.scores[name] : null)),
     said.message ? fact("message", said.message) : null, said.rejectors.length ? fact("refused by", said.rejectors.join(", ")) : null, said.nominatedNode ? fact("nominated to", nodeOf(said.nominatedNode)) : null,
     said.victims.length ? fact("victims", said.victims.map((pod) => h("div", {}, podOf(pod)))) : null, said.domain ? fact("domain", said.domain) : null)));
-  return h("div", { class: "inside" }, h("p", {}, h("a", { href: podLink(...one.pod.split(/\/(.*)/s).slice(0, 2)) }, "The pod, with its attempts"), one.differs.length ? h("span", { class: "muted" }, `  ${one.differs.join(", ")} differ`) : null),
+  return h("div", { class: "inside" }, h("p", {}, h("a", { href: podLink(...splitPod(one.pod)) }, "The pod, with its attempts"), one.differs.length ? h("span", { class: "muted" }, `  ${one.differs.join(", ")} differ`) : null),
     h("div", { class: "compare" }, side("Recorded", one.recorded, one.again), side(mode === "rerun" ? "Rerun" : "Again", one.again, one.recorded)),
     one.workflowId ? h("p", { class: "muted wrap" }, `Revision ${count(one.revision)}, profile ${one.profile}, run ${one.runId} of ${one.workflowId}`) : null);
 }

@@ -3,7 +3,7 @@
 import { h, s, replace } from "../../page/assets/dom.js";
 import { count } from "../../page/assets/format.js";
 import { link } from "../../page/assets/app.js";
-import { stacked } from "../../page/assets/charts.js";
+import { Chart, lastKnown, stacked } from "../../page/assets/charts.js";
 
 const TONES = { same: "t-good", figures: "t-figures", elsewhere: "t-accent", refused: "t-bad", evicted: "t-evicted", placed: "t-held", otherwise: "t-wait", unreplayable: "t-gone" };
 const WORDS = {
@@ -42,18 +42,13 @@ const TOPS = [0.04, 0.1, 0.2, 0.4, 0.6, 1];
 
 // Lines of shares over time. `lines`: [{name, tone, dashed, points: [[x, share or null]], figure}]; `figure` stands in the
 // legend, else the last value. `told(x)`: what an x is.
-export class ShareChart {
+export class ShareChart extends Chart {
   constructor({ label, lines, told, height = 150 }) {
-    Object.assign(this, { label, told, height });
+    super(label, height);
+    this.told = told;
     this.lines = lines.filter((one) => one.points.some(([, value]) => value !== null && value !== undefined));
-    this.svg = s("svg", { class: "chart", height, role: "img" });
-    this.tip = h("div", { class: "tip", hidden: true });
-    this.box = h("div", { class: "chart-box" }, this.svg, this.tip);
     this.node = h("figure", { class: "shares" }, h("figcaption", {}, label), this.box,
       h("div", { class: "legend" }, this.lines.map((one) => h("span", { class: `key ${one.tone}` }, `${one.name} `, h("b", {}, share(one.figure ?? last(one.points)))))));
-    this.svg.addEventListener("pointermove", (event) => this.hover(event));
-    this.svg.addEventListener("pointerleave", () => { this.tip.hidden = true; this.cursor?.setAttribute("visibility", "hidden"); });
-    new ResizeObserver(() => this.draw()).observe(this.box);
   }
 
   draw() {
@@ -87,21 +82,13 @@ export class ShareChart {
     this.scale = { x, first, final, left, right };
   }
 
-  hover(event) {
-    if (!this.scale) return;
-    const { x, first, final, left, right } = this.scale, box = this.svg.getBoundingClientRect();
-    const wanted = first + (Math.min(right, Math.max(left, event.clientX - box.left)) - left) / Math.max(1, right - left) * (final - first);
+  hover(place) {
+    const { x, first, final, left, right } = this.scale;
+    const wanted = first + (Math.min(right, Math.max(left, place)) - left) / Math.max(1, right - left) * (final - first);
     const near = (points) => points.reduce((best, one) => (Math.abs(one[0] - wanted) < Math.abs(best[0] - wanted) ? one : best));
     const at = near(this.lines[0].points)[0];
-    for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, x(at));
-    this.cursor.setAttribute("visibility", "visible");
-    replace(this.tip, h("span", { class: "muted" }, this.told(at)), this.lines.map((one) => h("span", { class: `key ${one.tone}` }, `${one.name} ${share(near(one.points)[1])}`)));
-    this.tip.hidden = false;
-    this.tip.style.transform = `translateX(${Math.min(Math.max(0, x(at) - this.tip.offsetWidth / 2), Math.max(0, box.width - this.tip.offsetWidth))}px)`;
+    this.tell(x(at), this.told(at), this.lines.map((one) => [one, share(near(one.points)[1])]));
   }
 }
 
-function last(points) {
-  for (let place = points.length - 1; place >= 0; place -= 1) if (points[place][1] !== null && points[place][1] !== undefined) return points[place][1];
-  return null;
-}
+const last = (points) => lastKnown(points.map(([, value]) => value));

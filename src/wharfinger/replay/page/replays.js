@@ -1,7 +1,7 @@
 // Reports of replay: what the past would have looked like under a change, the newest first.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get, paced, passing } from "../../page/assets/live.js";
+import { get, paced, passing, refreshed } from "../../page/assets/live.js";
 import { ago, count, day, plural } from "../../page/assets/format.js";
 import { crumbs } from "../../page/assets/app.js";
 import { changeOf, replayLink, share, toneOf, verdictBar } from "./replay_parts.js";
@@ -24,9 +24,7 @@ export function open({ node, namespace }) {
       replace(body, h("p", { class: "problem" }, error.message));
     }
   });
-  ask();
-  const again = setInterval(() => { if (!document.hidden) ask(); }, 5000);
-  return { topics: ["overview"], heard(what) { if (what === "resync") ask(); }, close() { clearInterval(again); } };
+  return refreshed(ask, 5000, ["overview"]);
 }
 
 // How a report gets here; also where there is none yet.

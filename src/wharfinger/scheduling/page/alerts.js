@@ -1,7 +1,7 @@
 // Every alert of the operations guide, quiet ones too, and what they are evaluated on.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get, paced, passing } from "../../page/assets/live.js";
+import { get, paced, passing, refreshed } from "../../page/assets/live.js";
 import { count } from "../../page/assets/format.js";
 import { crumbs, link } from "../../page/assets/app.js";
 
@@ -23,10 +23,7 @@ export function open({ node }) {
     if (passing(error)) throw error;
     replace(sources, h("p", { class: "problem", role: "alert" }, error.message));
   });
-  const soon = paced(ask);
-  soon();
-  const timer = setInterval(soon, 5000);
-  return { topics: ["overview"], heard(name) { if (name === "resync" || name === "overview") soon(); }, close() { clearInterval(timer); } };
+  return refreshed(paced(ask), 5000, ["overview"], ["overview"]);
 }
 
 function source(name, one) {

@@ -1,7 +1,7 @@
 // Every gang, those that wait first.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get, paced } from "../../page/assets/live.js";
+import { get, paced, refreshed } from "../../page/assets/live.js";
 import { count, plural } from "../../page/assets/format.js";
 import { VirtualTable } from "../../page/assets/table.js";
 import { crumbs, gangLink, go } from "../../page/assets/app.js";
@@ -23,8 +23,5 @@ export function open({ node, namespace }) {
   });
   replace(node, h("h1", { class: "visually-hidden" }, "Gangs"), h("div", { class: "toolbar" }, said), h("div", { class: "card flush" }, table.node));
   const ask = () => get("/api/v1/gangs", { namespace }).then((found) => { said.textContent = plural(found.count, "gang"); table.update(found.gangs); });
-  const soon = paced(ask);
-  soon();
-  const again = setInterval(() => { if (!document.hidden) soon(); }, 3000);
-  return { topics: [namespace ? `gangs?namespace=${namespace}` : "gangs", "overview"], heard(what) { if (what === "resync" || what === "gangs") soon(); }, close() { clearInterval(again); } };
+  return refreshed(paced(ask), 3000, [namespace ? `gangs?namespace=${namespace}` : "gangs", "overview"], ["gangs"]);
 }

@@ -5,7 +5,7 @@ import { get, paced, passing } from "../../page/assets/live.js";
 import { ago, amount, clock, count, percent, plural } from "../../page/assets/format.js";
 import { meter } from "../../page/assets/charts.js";
 import { NodeCanvas } from "./nodemap.js";
-import { crumbs, follow, go, link, podLink, setParams } from "../../page/assets/app.js";
+import { crumbs, follow, go, link, podAnchor, podLink, setParams } from "../../page/assets/app.js";
 
 const SHAPE = { cpu: "4", memory: "16Gi" };
 const COLOURS = [["use", "Use"], ["fits", "Fragmentation for a pod"], ["taints", "Taints"], ["state", "State"]];
@@ -318,11 +318,6 @@ function refusedHere(reasons) {
   if (!reasons.length) return null;
   return [h("h2", {}, "Why waiting pods are not here"), h("ul", { class: "events" }, reasons.map((one) => h("li", { style: { display: "block" } }, podAnchor(one.pod),
     h("div", { class: "muted wrap" }, one.held ? `held back: ${one.held}` : one.fits ? "would fit here: other nodes, or its gang, decide" : Object.entries(one.refusedBy).map(([plugin, said]) => `${plugin}: ${said.join(", ")}`).join("; ")))))];
-}
-
-function podAnchor(full) {
-  const [namespace, name] = full.split(/\/(.*)/s);
-  return h("a", { class: "wrap", href: podLink(namespace, name ?? "") }, full);
 }
 
 // A quantity of Kubernetes in units of `1 / scale`.

@@ -4,7 +4,7 @@ import { h, icon, replace } from "../../page/assets/dom.js";
 import { get, paced } from "../../page/assets/live.js";
 import { age, amount, clock, count, percent, plural, rate, seconds } from "../../page/assets/format.js";
 import { meter, spark, stacked, TimeChart } from "../../page/assets/charts.js";
-import { crumbs, link, nodeLink, podLink } from "../../page/assets/app.js";
+import { crumbs, link, nodeLink, podAnchor } from "../../page/assets/app.js";
 
 export const STATES = [
   ["bound", "bound", "t-good"], ["queued", "not tried yet", "t-queued"], ["waiting", "refused, waiting", "t-wait"],
@@ -141,8 +141,6 @@ function workers(node, found) {
 
 function preemptions(node, found) {
   if (!found.length) { replace(node, h("p", { class: "empty" }, "No room was made by preemption since this page started.")); return; }
-  replace(node, h("ul", { class: "reasons" }, found.map((one) => {
-    const [namespace, name] = one.pod.split(/\/(.*)/s);
-    return h("li", { style: { padding: "7px 0" } }, h("span", { class: "muted nowrap" }, `${clock(one.time)}  `), h("a", { class: "wrap", href: podLink(namespace, name) }, one.pod), " on ", h("a", { class: "wrap", href: nodeLink(one.node) }, one.node));
-  })));
+  replace(node, h("ul", { class: "reasons" }, found.map((one) =>
+    h("li", { style: { padding: "7px 0" } }, h("span", { class: "muted nowrap" }, `${clock(one.time)}  `), podAnchor(one.pod), " on ", h("a", { class: "wrap", href: nodeLink(one.node) }, one.node)))));
 }

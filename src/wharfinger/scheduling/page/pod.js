@@ -3,7 +3,7 @@
 import { h, icon, replace, s } from "../../page/assets/dom.js";
 import { get, paced, passing } from "../../page/assets/live.js";
 import { age, amount, clock, count, day, plural, requests, seconds } from "../../page/assets/format.js";
-import { crumbs, gangLink, link, nodeLink, podLink } from "../../page/assets/app.js";
+import { crumbs, gangLink, link, nodeLink, podLink, splitPod } from "../../page/assets/app.js";
 import { explorer } from "./explorer.js";
 import { difference } from "./difference.js";
 import { whatIf } from "./whatif.js";
@@ -98,7 +98,6 @@ export function open({ node, names, params }) {
 
 // --- who left for whom ---
 
-const splitPod = (key) => { const [space, name] = key.split(/\/(.*)/s); return [space, name ?? ""]; };
 const FROM = { record: "the record of the pod that it leaves for", pod: "its own condition", history: "its last state in etcd's history", temporal: "Temporal's record of later attempts on its node" };
 
 function preemption({ there, left, victims, note }) {
@@ -179,7 +178,7 @@ function attemptDetail(one, names) {
       one.nodes ? h("span", { class: "chip" }, `${count(one.feasible)} of ${count(one.nodes)} nodes fit`) : null, one.computation.approximate ? h("span", { class: "chip" }, "approximate") : null, one.notes.map((note) => h("span", { class: "chip" }, note))),
     one.message ? h("p", { class: "message" }, one.message) : null,
     one.nominatedNode ? h("div", {}, h("h3", {}, "Who left for it"), h("p", {}, `Nominated to `, h("a", { href: nodeLink(one.nominatedNode) }, one.nominatedNode), `: ${plural(one.victimCount, "pod has", "pods have")} to leave.`),
-      h("div", { class: "chips", style: { marginTop: "6px" } }, one.victims.map((victim) => { const [space, name] = victim.split(/\/(.*)/s); return h("a", { class: "chip", href: podLink(space, name ?? "") }, victim); }))) : null,
+      h("div", { class: "chips", style: { marginTop: "6px" } }, one.victims.map((victim) => h("a", { class: "chip", href: podLink(...splitPod(victim)) }, victim)))) : null,
     refusals.length ? h("div", {}, h("h3", {}, "Nodes refused, by reason (a node may have several)"), refusalBars(refusals)) : null,
     one.ranking.length ? h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "Best nodes" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, h("th", {}, "best nodes"), h("th", { class: "right" }, "total"), plugins.map((name) => h("th", { class: "right" }, name)))),
       h("tbody", {}, one.ranking.map((row) => h("tr", {}, h("td", {}, h("a", { href: nodeLink(row.node) }, row.node)), h("td", { class: "right" }, h("b", {}, row.total)), plugins.map((name) => h("td", { class: "right" }, row.plugins[name] ?? ""))))))) : null,

@@ -1,7 +1,7 @@
 // A list of pods, by namespace, state, labels and name.
 
 import { h, replace } from "../../page/assets/dom.js";
-import { get, paced, passing } from "../../page/assets/live.js";
+import { get, paced, passing, refreshed } from "../../page/assets/live.js";
 import { age, count, plural, requests } from "../../page/assets/format.js";
 import { VirtualTable } from "../../page/assets/table.js";
 import { crumbs, go, nodeLink, podLink, setParams } from "../../page/assets/app.js";
@@ -59,7 +59,5 @@ export function open({ node, namespace, params }) {
     }
   };
   const soon = paced(ask);
-  soon();
-  const again = setInterval(() => { if (!document.hidden) soon(); }, 5000);
-  return { topics: [namespace ? `pods?namespace=${namespace}` : "pods", "overview"], heard(what) { if (what === "resync" || what === "pods") soon(); }, close() { clearInterval(again); } };
+  return refreshed(soon, 5000, [namespace ? `pods?namespace=${namespace}` : "pods", "overview"], ["pods"]);
 }
