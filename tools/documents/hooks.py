@@ -36,6 +36,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source, page in COPIED.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     files.append(File.generated(config, "reference/cli.md", content=cli_reference()))
+    files.append(File.generated(config, "reference/client.md", content=client_reference()))
     files.append(File.generated(config, "reference/configuration.md", content=configuration_reference()))
     files.append(File.generated(config, "reference/kube-scheduler.md", content=kube_scheduler_reference()))
     files.append(File.generated(config, "reference/etcd-roles.md", content=etcd_roles_reference()))
@@ -110,6 +111,24 @@ def _command(command: Any, context: Any) -> Iterator[str]:
         for option, text in records:
             yield f"| `{_cell(option)}` | {variables.get(option, '')} | {_cell(_plain(text))} |"
         yield ""
+
+
+def client_reference() -> str:
+    """Every public name of the Python client; mkdocstrings fills in their docstrings."""
+    from wharfinger import client
+    from wharfinger.placement.reading.update_runs import UpdateRuns
+
+    lines = [
+        "# Python client, name by name",
+        "",
+        "Made from the docstrings. [The Python client](../client.md) has examples.",
+        "",
+    ]
+    first = ["Wharfinger", "Fleets", "Placements"]
+    found = [getattr(client, name) for name in [*first, *(each for each in client.__all__ if each not in first)]]
+    for each in [*found[:3], UpdateRuns, *found[3:]]:
+        lines += [f"::: {each.__module__}.{each.__name__}", ""]
+    return "\n".join(lines)
 
 
 def etcd_roles_reference() -> str:
