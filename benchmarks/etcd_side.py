@@ -51,23 +51,23 @@ class Binds:
     """Name -> `perf_counter`."""
     runs: set[bytes] = field(default_factory=set)
 
-    async def follow(self, batches: AsyncIterator[WatchBatch], prefix: str, names: Collection[str]) -> None:
+    async def follow(self, batches: AsyncIterator[WatchBatch], names: Collection[str]) -> None:
         """Until all of these are bound. Raises `BenchmarkFailed` after a minute without a bind."""
         left = set(names)
         while left:
             try:
                 async with asyncio.timeout(SILENCE):
-                    while not (seen := left & self._take(await anext(batches), prefix)):
+                    while not (seen := left & self._take(await anext(batches))):
                         pass  # other events: the silence goes on
             except TimeoutError:
                 raise BenchmarkFailed(f"{len(left)} pods are not bound after {SILENCE:.0f} s of silence") from None
             left -= seen
 
-    def _take(self, batch: WatchBatch, prefix: str) -> set[str]:
+    def _take(self, batch: WatchBatch) -> set[str]:
         now, seen = time.perf_counter(), set()
         for event in batch.events:
             if self.is_bound(event.kv.value):
-                name = event.kv.key.removeprefix(prefix)
+                name = event.kv.key.rpartition("/")[2]
                 seen.add(name)
                 self.at.setdefault(name, now)
                 self.runs.update(RUN.findall(event.kv.value)[:1])
@@ -95,13 +95,19 @@ class EtcdSide:
         *,
         workers: int = 1,
         cohorts: str = "auto",
+        compatible: bool = False,
         format_: ClusterFormat = ClusterFormat.KUBERNETES,
         temporal: str = "",
         others: Mapping[str, int] | None = None,
     ) -> AsyncIterator[EtcdSide]:
         """A tree with nodes, in a folder below. Raises `BenchmarkFailed` at the end if what was done is not sound."""
         settings = tree_settings(
-            folder / name.replace("/", "-"), workers, cohorts=cohorts, temporal_address=temporal, format=format_
+            folder / name.replace("/", "-"),
+            workers,
+            cohorts=cohorts,
+            agent_options=("--compatible",) if compatible else (),
+            temporal_address=temporal,
+            format=format_,
         )
         async with tree_with_store(settings, servers, say) as (tree, etcd):
             side = cls(name, tree, store_of(etcd, format_), others or {})
@@ -135,23 +141,24 @@ class EtcdSide:
     async def arrive(self, arrivals: Sequence[Arrival], namespace: str = "") -> Taken:
         """Let pods arrive, and wait until those that fit are bound. Those that do not are deleted again."""
         objects = OBJECTS[self.store.format]
-        prefix = keys.pod(namespace or objects.namespace, "")
+        usual = namespace or objects.namespace
+        at = {one.name: keys.pod(one.namespace or usual, one.name) for one in arrivals}
         binds = Binds(objects.is_bound)
         later = [one for one in arrivals if one.due is not None]
 
         async def one(number: int, _: float) -> None:
-            await self.store.put(prefix + later[number].name, later[number].body)
+            await self.store.put(at[later[number].name], later[number].body)
 
-        async with self.store.watch(prefix, await self.revision() + 1) as batches:
+        async with self.store.watch(keys.PODS, await self.revision() + 1) as batches:
             fitting = [arrival.name for arrival in arrivals if arrival.fits]
-            async with beside(binds.follow(batches, prefix, fitting)) as (following,):
+            async with beside(binds.follow(batches, fitting)) as (following,):
                 began = time.perf_counter()
-                now = {prefix + arrival.name: arrival.body for arrival in arrivals if arrival.due is None}
+                now = {at[arrival.name]: arrival.body for arrival in arrivals if arrival.due is None}
                 await asyncio.gather(put_all(self.store, now), send((one.due or 0.0 for one in later), one))
                 await following
         for arrival in arrivals:
             if not arrival.fits:
-                await self.store.delete(prefix + arrival.name)
+                await self.store.delete(at[arrival.name])
         taken = {one.name: binds.at[one.name] - began - (one.due or 0.0) for one in arrivals if one.fits}
         return Taken(taken, len(binds.runs))
 

@@ -101,13 +101,13 @@ def node(name: str) -> bytes:
     ).encode()
 
 
-def pod(name: str, *, cpu: str = "100m", priority: int = 0) -> bytes:
+def pod(name: str, *, cpu: str = "100m", priority: int = 0, namespace: str = "bench") -> bytes:
     """A pod as they come: one container with requests."""
     resources = {"requests": {"cpu": cpu, "memory": "128Mi"}}
     spec: dict[str, Any] = {"containers": [{"name": "main", "image": "bench", "resources": resources}]}
     if priority:
         spec["priority"] = priority
-    metadata = {"namespace": "bench", "name": name, "uid": f"uid-{name}"}
+    metadata = {"namespace": namespace, "name": name, "uid": f"uid-{name}"}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
 
 

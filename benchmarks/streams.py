@@ -28,6 +28,8 @@ class Arrival:
     """Seconds from the beginning; None: with the others that are there from the beginning, as fast as possible."""
     fits: bool = True
     """Whether a node has room for it."""
+    namespace: str = ""
+    """Empty: that of the others."""
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,14 @@ Steady streams, each rate for some seconds: a JSON object a rate, and a table at
 pod was due. Pods arrive evenly, or as a Poisson process with `--arrivals poisson`. `groups_per_s` are the workflow runs
 that bound them, and `pods_per_group` the pods of each. With `--turns` each rate has as many turns, and the table has
 the medians. `--busy` runs a busy loop on each core beside them; `--unfitting 0.1` lets a tenth of the pods fit nowhere,
-and measures the others; `--urgent 20` puts so many pods of high priority into a flood, one every 50 ms:
+and measures the others; `--urgent 20` puts so many pods of high priority into a flood, one every 50 ms;
+`--neighbour 20` so many of another namespace, one every 250 ms, with and without `--compatible`, which has no turns:
 
     python benchmarks/throughput.py --rate 20 50 100 200 500 1000 --seconds 10 --turns 3
     python benchmarks/throughput.py --rate 20 100 --busy
     python benchmarks/throughput.py --rate 100 --seconds 600 --unfitting 0.1
     python benchmarks/throughput.py --pods 3000 --urgent 20
+    python benchmarks/throughput.py --pods 10000 --neighbour 20
 
 Pods with rules across nodes, each kind as a flood of its own namespace after the plain ones, on one tree; `of_plain` is
 the rate divided by that of the plain pods in the same run. With `--beside`, as many plain pods are put into the same
@@ -84,6 +86,8 @@ URGENT_EVERY = 0.05
 """Seconds between two urgent pods."""
 URGENT = 1000
 """Their priority."""
+NEIGHBOUR_EVERY = 0.25
+"""Seconds between two pods of another namespace."""
 NOWHERE = "1000"
 """Cores that no node has."""
 BUSY = "while True: pass"
@@ -138,7 +142,10 @@ def measures(given: argparse.Namespace) -> Iterator[tuple[Figures, Measure]]:
         for workload in dict.fromkeys(["plain", *given.workload]):
             yield {"workload": workload}, lambda side, name, of=workload: ruled(side, name, of, given)
     elif given.urgent:
-        yield {"urgent": given.urgent}, lambda side, name: urgent(side, name, given)
+        yield {"urgent": given.urgent}, lambda side, name: among(side, name, given.urgent, URGENT_EVERY, given)
+    elif given.neighbour:
+        every = NEIGHBOUR_EVERY
+        yield {"neighbour": given.neighbour}, lambda side, name: among(side, name, given.neighbour, every, given)
     else:
         yield {}, lambda side, name: flood(side, name, given)
 
@@ -165,11 +172,15 @@ async def steady(side: Side, name: str, rate: float, given: argparse.Namespace) 
     return figures, len(due)
 
 
-async def urgent(side: Side, name: str, given: argparse.Namespace) -> tuple[Figures, int]:
-    """A flood, and pods of high priority that arrive meanwhile: the latencies are theirs."""
+async def among(side: Side, name: str, few: int, every: float, given: argparse.Namespace) -> tuple[Figures, int]:
+    """A flood, and pods of high priority or of another namespace that arrive meanwhile: the latencies are theirs."""
     pods = [Arrival(one := f"{name}-{number}", objects.pod(one)) for number in range(given.pods)]
-    names = [f"{name}-urgent-{number}" for number in range(given.urgent)]
-    pods += [Arrival(one, objects.pod(one, priority=URGENT), URGENT_EVERY * number) for number, one in enumerate(names)]
+    names = [f"{name}-few-{number}" for number in range(few)]
+    priority, namespace = (URGENT, "bench") if given.urgent else (0, "neighbour")
+    for number, one in enumerate(names):
+        pods.append(
+            Arrival(one, objects.pod(one, priority=priority, namespace=namespace), every * number, True, namespace)
+        )
     taken = await side.arrive(pods)
     rate = given.pods / max(seconds for one, seconds in taken.seconds.items() if one not in names)
     return {"pods_per_s": round(rate, 1), **latencies([taken.seconds[one] for one in names])}, len(pods)
@@ -255,6 +266,8 @@ class Results:
 
 
 def _modes(given: argparse.Namespace) -> tuple[str, ...]:
+    if given.neighbour:
+        return ("auto", "compatible")
     return ("auto", "single") if given.mode == "both" else (given.mode,)
 
 
@@ -276,6 +289,7 @@ def openings(given: argparse.Namespace, servers: Servers, folder: Path) -> Itera
                 {name: made(name) for name in names},
                 workers=given.workers,
                 cohorts="off" if mode == "single" else "auto",
+                compatible=mode == "compatible",
                 format_=format_,
                 temporal=given.temporal,
                 others=others,
@@ -343,6 +357,7 @@ def main() -> None:
     )
     parser.add_argument("--unfitting", type=float, default=0.0, help="share of a rate's pods that fit nowhere (0)")
     parser.add_argument("--urgent", type=int, default=0, help="pods of high priority in a flood (0)")
+    parser.add_argument("--neighbour", type=int, default=0, help="pods of another namespace beside a flood (0)")
     parser.add_argument("--busy", action="store_true", help="run a busy loop on each core")
     parser.add_argument("--turns", type=int, default=1, help="how often each is measured (1)")
     formats = [format_.value for format_ in ClusterFormat]
@@ -356,12 +371,12 @@ def main() -> None:
     parser.add_argument("--peer", choices=("kube-scheduler",), default="", help="compare with it (none)")
     given = parser.parse_args()
     kubernetes = given.format == formats[:1]
-    if sum(map(bool, (given.rate, given.workload, given.urgent))) > 1:
-        parser.error("--rate, --workload and --urgent exclude each other")
-    if (given.workload or given.urgent or given.unfitting or given.peer) and not kubernetes:
-        parser.error("--workload, --urgent, --unfitting and --peer have Kubernetes' objects alone")
-    if given.peer and (given.workload or given.urgent):
-        parser.error("--peer has floods and streams of plain pods: it excludes --workload and --urgent")
+    if sum(map(bool, (given.rate, given.workload, given.urgent, given.neighbour))) > 1:
+        parser.error("--rate, --workload, --urgent and --neighbour exclude each other")
+    if (given.workload or given.urgent or given.neighbour or given.unfitting or given.peer) and not kubernetes:
+        parser.error("--workload, --urgent, --neighbour, --unfitting and --peer have Kubernetes' objects alone")
+    if given.peer and (given.workload or given.urgent or given.neighbour):
+        parser.error("--peer has floods and streams of plain pods: it excludes --workload, --urgent and --neighbour")
     if given.peer and (lacking := kubernetes_peer.missing()):
         say(f"without kube-scheduler: {lacking}")
         given.peer = ""

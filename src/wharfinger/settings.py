@@ -156,6 +156,8 @@ class DispatchSettings:
     cohorts: bool = True
     """Whether pods that arrive while a group is on its way are placed together in one workflow; otherwise each has its
     own, always."""
+    take_turns: bool = True
+    """Whether namespaces take turns with their pods of equal priority; otherwise those that came first go first."""
     cohort_from: int | None = None
     """Without effect: a group takes whatever has arrived. A value is ignored with a warning."""
     cohort_most: int = 200

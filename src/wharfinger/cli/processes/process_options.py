@@ -60,7 +60,8 @@ compatible_option = partial(
     setting,
     False,
     "Choose nodes by kube-scheduler's rules alone: always the best node (as with --own-node-margin 0 of a worker), and "
-    "no runner-up when its room was taken. Nodes are sampled where the configuration sets percentageOfNodesToScore.",
+    "no runner-up when its room was taken. Nodes are sampled where the configuration sets percentageOfNodesToScore. Of "
+    "pods of equal priority the first goes first, whatever its namespace.",
 )
 """Fields of several classes."""
 

@@ -172,7 +172,7 @@ def kube_scheduler(
             cluster=connection.cluster,
             state_dir=state_dir(None, connection.etcd, connection.cluster, COMMON),
             binding=own.binding.settings(),
-            dispatching=DispatchSettings(cohorts=own.cohorts),
+            dispatching=DispatchSettings(cohorts=own.cohorts, take_turns=not own.binding.compatible),
         ),
     )
     if code:

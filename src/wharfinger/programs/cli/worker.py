@@ -110,7 +110,7 @@ def worker(
         binding=scheduling.binding.settings(),
         eviction=eviction_of(format_, scheduling.eviction),
         node_evictions=scheduling.node_evictions.settings(format_),
-        dispatching=DispatchSettings(cohorts=scheduling.cohorts),
+        dispatching=DispatchSettings(cohorts=scheduling.cohorts, take_turns=not scheduling.binding.compatible),
     )
 
     def main() -> Coroutine[Any, Any, int]:

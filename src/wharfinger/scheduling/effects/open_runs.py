@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.common import (
+    Priority,
     SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
@@ -59,6 +60,10 @@ async def kept(answer: Awaitable[T]) -> T | None:
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
         raise
+
+
+LONGEST_FAIRNESS_KEY = 64
+"""Bytes; Temporal refuses more, and no namespace of Kubernetes' is longer."""
 
 
 async def queue_of_open(client: Client, workflow_id: str) -> str:
@@ -128,6 +133,7 @@ async def start_attempt(
         task_timeout=TASK_TIMEOUT,
         search_attributes=attributes(namespace, name, tenant, build_id),
         static_summary=f"{namespace}/{name}",
+        priority=Priority(fairness_key=namespace.encode()[:LONGEST_FAIRNESS_KEY].decode(errors="ignore")),
         request_eager_start=eager,
         rpc_timeout=rpc_timeout,
     )

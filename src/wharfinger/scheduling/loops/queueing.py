@@ -14,6 +14,7 @@ from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
 from wharfinger.scheduling.state.pool import Ownership
 from wharfinger.scheduling.state.queue.active_queue import by_priority
+from wharfinger.scheduling.state.queue.turns import Share, by_namespace, one_share
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,20 @@ def order_by(profiles: Mapping[str, Profile]) -> Callable[[Pod, float], Any]:
             return by_priority(pod, arrival)
 
     return order
+
+
+SORTS_BY_PRIORITY = ("PrioritySort",)
+
+
+def shares_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], Share]:
+    """Whose pods take turns: namespaces, where PrioritySort orders the queue; another QueueSort has the only say."""
+
+    def share_of(pod: Pod) -> Share:
+        return (
+            by_namespace(pod) if profiles[pod.scheduler_name].at["queueSort"] == SORTS_BY_PRIORITY else one_share(pod)
+        )
+
+    return share_of
 
 
 OF_ITS_OWN = Standing()

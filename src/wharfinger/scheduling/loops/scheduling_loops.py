@@ -22,7 +22,7 @@ from wharfinger.scheduling.loops.dispatcher import Dispatcher
 from wharfinger.scheduling.loops.gauges import Gauges, UnservedPods
 from wharfinger.scheduling.loops.node_evictions import Caretakers, NodeEvictionStarter
 from wharfinger.scheduling.loops.pod_events import PodEventHandler
-from wharfinger.scheduling.loops.queueing import Gangs, alone_by, gate_by, order_by
+from wharfinger.scheduling.loops.queueing import Gangs, alone_by, gate_by, order_by, shares_by
 from wharfinger.scheduling.loops.shards import Instances, Shards, ShareOut
 from wharfinger.scheduling.loops.signals import TemporalSide, WakeSignals
 from wharfinger.scheduling.loops.waker import Waker
@@ -35,6 +35,7 @@ from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.active_queue import Window
 from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.turns import one_share
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 
@@ -72,7 +73,12 @@ class SchedulingLoops:
         gate = gate_by(pool.profiles)
         self.gangs = Gangs(cache, pool.ownership, gate=gate)
         rules = QueueRules(
-            gate, order_by(pool.profiles), alone_by(pool.profiles), self.gangs.placed_with, attempts.seconds_after
+            gate,
+            order_by(pool.profiles),
+            alone_by(pool.profiles),
+            self.gangs.placed_with,
+            attempts.seconds_after,
+            shares_by(pool.profiles) if dispatching.take_turns else one_share,
         )
         incoming = functools.cache(metrics.queue_incoming.labels)
         self.queue = SchedulingQueue(

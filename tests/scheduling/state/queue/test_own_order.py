@@ -13,7 +13,7 @@ from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.pod import Pod
-from wharfinger.scheduling.loops.queueing import order_by
+from wharfinger.scheduling.loops.queueing import order_by, shares_by
 from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
 
@@ -54,3 +54,12 @@ def test_pods_are_popped_in_the_order_of_the_profile(key: Callable[[Pod, float],
     while (entry := queue.pop()) is not None:
         popped.append(entry.pod.name)
     assert popped == order
+
+
+def test_namespaces_take_turns_where_priority_sort_orders_the_queue() -> None:
+    plugins = [plugin for plugin in USUAL.plugins if plugin.name != "PrioritySort"]
+    own = Profile(USUAL.name, Enabled.everywhere([Sorted(lambda _pod, arrival: arrival), *plugins], {}), digest="own")
+    one, other = pod("p", namespace="a", priority=3), pod("p", namespace="b", priority=3)
+    for profile, shares in (USUAL, {(-3, "a"), (-3, "b")}), (own, {(0, "")}):
+        share_of = shares_by({USUAL.name: profile})
+        assert {share_of(one), share_of(other)} == shares

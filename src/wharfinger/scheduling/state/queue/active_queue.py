@@ -8,12 +8,13 @@ the load, etcd, Temporal and the processor, without a measurement of any of them
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.queue.entry import Entry, EntryHeap
+from wharfinger.scheduling.state.queue.turns import FairHeap, Turns
 
 
 class Lane(Enum):
@@ -43,13 +44,18 @@ def by_priority(pod: Pod, arrival: float) -> Any:
 class Active:
     """Pods that can be started: a heap a lane, and one of held pods.
 
-    The order holds across lanes: who takes from several takes the first of all. A pod that comes back keeps its place.
+    The order holds across lanes: who takes from several takes the first of all. A pod that comes back keeps its place
+    among those of its namespace.
     """
 
-    def __init__(self, order: Callable[[Pod, float], Any], lane_of: Callable[[Entry], Lane]) -> None:
+    def __init__(
+        self, order: Callable[[Pod, float], Any], lane_of: Callable[[Entry], Lane], turns: Turns | None = None
+    ) -> None:
+        """`turns`: of namespaces; None = the order alone counts."""
         self._order = order
         self._lane_of = lane_of
-        self._ready = {lane: EntryHeap() for lane in Lane}
+        self._turns = turns = turns or Turns()
+        self._ready = {lane: FairHeap(turns) for lane in Lane}
         self._held = EntryHeap()
 
     def __len__(self) -> int:
@@ -98,6 +104,12 @@ class Active:
         """The next pod of these lanes to start, taken out; None when there is none now."""
         lane = self._first_lane(now, lanes)
         return self._ready[lane].pop() if lane is not None else None
+
+    def give(self, entries: Sequence[Entry]) -> None:
+        """Take these pods out, which go together in the turn of the first."""
+        self._turns.give(self._turns.share_of(entries[0].pod), len(entries))
+        for entry in entries:
+            self.discard(entry.key)
 
     def next_due(self) -> float | None:
         """When the first held pod may be started; None when none is held."""

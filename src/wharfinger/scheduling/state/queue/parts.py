@@ -14,6 +14,7 @@ from wharfinger.objects.model.gang import Gang, GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.queue.active_queue import Active, InFlight, Lane, Window, by_priority
 from wharfinger.scheduling.state.queue.entry import RUN_FAILED, UNCONFIRMED, Entry, Part
+from wharfinger.scheduling.state.queue.turns import Share, Turns, one_share
 from wharfinger.scheduling.state.queue.waiting import Waiting
 from wharfinger.settings import DispatchSettings
 
@@ -80,6 +81,8 @@ class QueueRules:
     """Why a pod has to wait for other members of its gang (empty: it does not), and the gang it is placed with."""
     backoff: Callable[[int], float] = lambda _attempt: 0.0
     """Seconds from the refusal of that attempt to the next one."""
+    share_of: Callable[[Pod], Share] = one_share
+    """Whose pods take turns with those of others."""
 
 
 class QueueParts:
@@ -111,10 +114,11 @@ class QueueParts:
         self.gangs = QueuedGangs()
         self.gated: dict[PodKey, Entry] = {}
         """Pods that a PreEnqueue plugin, or their gang, holds back until their own update."""
-        self.active = Active(rules.order, self._lane)
+        turns = Turns(rules.share_of)
+        self.active = Active(rules.order, self._lane, turns)
         self.window = window if window is not None else Window(200, 4, task_timeout=3.0)
         self.in_flight = InFlight(settings.confirm_after, clock, self.window)
-        self.waiting = Waiting(rules.order, settings.confirm_after)
+        self.waiting = Waiting(rules.order, settings.confirm_after, turns)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -148,8 +148,8 @@ class SchedulingQueue(QueueParts):
             return []
         gang = first.gang.key
         members = self.gangs.members(gang, Part.ACTIVE)
+        self.active.give(members)
         for entry in members:
-            self.active.discard(entry.key)
             self.in_flight.add(entry, gang=str(gang))
             self._arrive(entry, Part.IN_FLIGHT, "pop_gang")
         return members

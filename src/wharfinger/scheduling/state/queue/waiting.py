@@ -16,6 +16,7 @@ from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.state.queue.active_queue import InFlight
 from wharfinger.scheduling.state.queue.entry import Entry, EntryHeap
+from wharfinger.scheduling.state.queue.turns import FairHeap, Turns
 
 PodClass = tuple[Any, ...]
 """What a decision reads of a pod; equal classes get equal answers on the same snapshot."""
@@ -134,10 +135,10 @@ class Candidates:
 class Urgent:
     """Urgent pods without a chain: who gets one next, in the queue's order."""
 
-    def __init__(self, order: Callable[[Pod, float], Any], confirm_after: float) -> None:
+    def __init__(self, order: Callable[[Pod, float], Any], confirm_after: float, turns: Turns) -> None:
         """`confirm_after`: seconds until a start that no record confirms is repeated."""
         self._order = order
-        self._ready = EntryHeap()
+        self._ready = FairHeap(turns)
         self._held = EntryHeap()
         self._starting = InFlight(confirm_after)
         self._repeated: set[PodKey] = set()
@@ -210,9 +211,9 @@ class Waiting:
     terminated it) comes back that way, whatever happened. A pod without a chain goes into the next group instead.
     """
 
-    def __init__(self, order: Callable[[Pod, float], Any], confirm_after: float) -> None:
+    def __init__(self, order: Callable[[Pod, float], Any], confirm_after: float, turns: Turns) -> None:
         self.candidates = Candidates()
-        self.urgent = Urgent(order, confirm_after)
+        self.urgent = Urgent(order, confirm_after, turns)
         self._entries: dict[PodKey, Entry] = {}
         self._restarts = EntryHeap()
         self._chainless: set[PodKey] = set()
