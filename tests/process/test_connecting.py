@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -46,6 +48,15 @@ def test_settings_override_the_sdks_environment_which_overrides_defaults(monkeyp
     found = temporal_configuration(TemporalSettings(namespace="ours"))
 
     assert (found["target_host"], found["namespace"]) == ("far:7233", "ours")
+
+
+def test_a_configuration_that_cannot_be_read_is_not_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "temporal.toml"
+    file.write_text('[profile.default]\napi_key = "s3cret\n')
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
+    with pytest.raises(ConfigurationError, match="line 2, column 17") as refused:
+        temporal_configuration(TemporalSettings())
+    assert "s3cret" not in str(refused.value)
 
 
 class Probe:

@@ -47,7 +47,9 @@ def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
     try:
         configuration = ClientConfig.load_client_connect_config()
     except (RuntimeError, ValueError, OSError) as error:
-        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {error}") from error
+        # What follows the first line quotes the file, which may hold an API key.
+        why = str(error).partition("\n")[0]
+        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {why}") from None
     if settings.address is not None:
         configuration["target_host"] = settings.address
     if settings.namespace is not None:

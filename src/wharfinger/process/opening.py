@@ -16,6 +16,7 @@ from typing import Protocol
 from temporalio.client import Client
 
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.process.api_keys import api_key_renewed
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.parts import ProcessParts
@@ -93,11 +94,12 @@ async def serve(
         stack.push_async_callback(store.close)
         connected["etcd"] = OK
         client = None
-        if configuration is not None and sdk is not None:
+        if temporal is not None and configuration is not None and sdk is not None:
             connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
             client = await unless_stopped(stop, connecting)
             if client is None:
                 return 0
+            await stack.enter_async_context(api_key_renewed(client, temporal))
         served = await make(Opened(ProcessParts(store, metrics, rng=rng), health, stop, stack, client))
         if served is not None:
             content.checks, content.refresh = served.checks, served.refresh_metrics

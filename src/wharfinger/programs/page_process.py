@@ -10,7 +10,7 @@ import logging
 import os
 import random
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from temporalio.client import Client
@@ -21,6 +21,7 @@ from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.page.options import PageOptions
 from wharfinger.page.parts import PageParts
 from wharfinger.page.web.server import PageServer
+from wharfinger.process.api_keys import api_key_renewed
 from wharfinger.process.connecting import (
     DEFAULT_NAMESPACE,
     connect_etcd,
@@ -60,8 +61,12 @@ async def run_page(
     server = PageServer(options, lambda link: _announce(link, options.link_file, say))
     await server.start()
 
+    stack = AsyncExitStack()
+
     async def connect() -> Client:
-        return await Client.connect(**configuration, data_converter=data_converter, identity=identity(), lazy=True)
+        client = await Client.connect(**configuration, data_converter=data_converter, identity=identity(), lazy=True)
+        await stack.enter_async_context(api_key_renewed(client, temporal))
+        return client
 
     store: Store | None = None
     try:
@@ -79,6 +84,7 @@ async def run_page(
         return 0
     finally:
         await server.stop()
+        await stack.aclose()
         if store is not None:
             await store.close()
         if options.link_file is not None:

@@ -22,6 +22,7 @@ from wharfinger.etcd.store import Store
 from wharfinger.framework.config.notes import enabling, package
 from wharfinger.framework.profiles import Configured
 from wharfinger.kubernetes.loops.connecting import ConnectedApi, connect_api_server, open_api_server
+from wharfinger.process.api_keys import api_key_renewed
 from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.names import check_cluster
@@ -125,6 +126,7 @@ class _WorkerProcess:
         if client is None:
             return self._code()
         log.info("temporal_connected")
+        await self._stack.enter_async_context(api_key_renewed(client, self._settings.temporal))
         connected = None
         if api is not None:
             connected = await self._unless_ended(self._connected(api, store, client))
