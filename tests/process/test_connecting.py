@@ -54,7 +54,7 @@ def test_a_configuration_that_cannot_be_read_is_not_quoted(monkeypatch: pytest.M
     file = tmp_path / "temporal.toml"
     file.write_text('[profile.default]\napi_key = "s3cret\n')
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
-    with pytest.raises(ConfigurationError, match="line 2, column 17") as refused:
+    with pytest.raises(ConfigurationError, match="line 2, column 18") as refused:
         temporal_configuration(TemporalSettings())
     assert "s3cret" not in str(refused.value)
 
