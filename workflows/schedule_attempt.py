@@ -4,7 +4,7 @@ Its two steps take longer than those of other groups::
 
     place ── AskExtenders ──► ask_extenders ──► place again    with all answers so far
       │           └─ ExtendersFailed ──► fails: SchedulerError
-      └───── Permit waits ──► signal `permit`, or its time-out
+      └───── Permit waits ──► update or signal `permit`, or its time-out
     bind ─── Held ──► call_plugin, once a step ──► bind again  with all answers so far
       └───── volumes are prepared ──► bind again, later
 """
@@ -33,10 +33,12 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.objects.model.texts import shortened
     from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
     from wharfinger.scheduling.contracts.attempts import (
+        NOT_HELD,
         AttemptInput,
         AttemptResult,
         FailureType,
         PermitDecision,
+        Permitted,
         parsed,
     )
     from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
@@ -96,14 +98,29 @@ class ScheduleAttempt(GroupRun):
         self._pod: AttemptInput
         self._placed: Placed
         self._permission: PermitDecision | None = None
+        self._held_by = ""
+        """The Permit plugin that holds the pod now."""
         self._given_up: Placed | None = None
         """The placement that a Permit plugin held and did not permit: its plugins still have to unreserve."""
         self._answers = NO_ANSWERS
 
     @workflow.signal
     def permit(self, signal: PermitDecision = PermitDecision()) -> None:  # noqa: B008 - frozen
-        """Allow or refuse the binding of a pod that a Permit plugin holds."""
+        """Allow or refuse the binding of a pod that a Permit plugin holds, now or later."""
         self._permission = signal
+
+    @workflow.update(name="permit")
+    def answer(self, decision: PermitDecision = PermitDecision()) -> Permitted:  # noqa: B008 - frozen
+        """Allow or refuse the binding of a pod that a Permit plugin holds now; one answer counts."""
+        self._permission = decision
+        plugin, self._held_by = self._held_by, ""
+        return Permitted(plugin=plugin, allowed=decision.allowed)
+
+    @answer.validator
+    def check_held(self, decision: PermitDecision = PermitDecision()) -> None:  # noqa: ARG002, B008 - frozen
+        """Refuse an answer that no plugin waits for."""
+        if not self._held_by:
+            raise ApplicationError("no Permit plugin holds the pod now", type=NOT_HELD, non_retryable=True)
 
     @workflow.run
     async def run(self, request: Any = None) -> AttemptResult:
@@ -188,6 +205,7 @@ class ScheduleAttempt(GroupRun):
         hold = placed.permit
         if hold is None:
             return None
+        self._held_by = hold.plugin if self._permission is None else ""
         try:
             await workflow.wait_condition(
                 lambda: self._permission is not None,
@@ -195,7 +213,9 @@ class ScheduleAttempt(GroupRun):
                 timeout_summary=f"held by {hold.plugin}",
             )
         except TimeoutError:
+            self._held_by = ""
             return Rejected(plugin=hold.plugin, message=f"no permission came within {hold.seconds:g} s")
+        self._held_by = ""
         permission = self._permission
         if permission is None or permission.allowed:
             return None

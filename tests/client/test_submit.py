@@ -261,7 +261,7 @@ async def test_chain_of_a_pod_that_waits_without_one_counts_on(cluster: Cluster,
     assert (await cluster.wharfinger.explain("default", "web")).attempts[-1].attempt == 2
 
 
-@pytest.mark.parametrize("signal", ["wake", "permit"])
+@pytest.mark.parametrize("signal", ["wake", "permit", "permit_now"])
 async def test_signal_to_a_pod_without_an_open_attempt_is_refused(cluster: Cluster, signal: str) -> None:
     await cluster.world.put_node("node-1")
     await cluster.world.put_pod("web")
@@ -315,6 +315,16 @@ async def test_permit_lets_a_held_pod_be_bound(holding: Cluster) -> None:
     answer = await holding.wharfinger.permit("default", "web")
 
     assert (answer.delivered, answer.workflow_id) == (True, handle.id)
+    assert (await outcome_of(handle, "default/web", patient(20))).node == "node-1"
+
+
+async def test_an_answer_counts_once_the_pod_is_held(holding: Cluster) -> None:
+    handle = await holding.wharfinger.start("default", "web")
+
+    while not (answer := await holding.wharfinger.permit_now("default", "web")).delivered:
+        assert answer.why == "pod default/web: no Permit plugin holds the pod now"
+
+    assert answer.workflow_id == handle.id
     assert (await outcome_of(handle, "default/web", patient(20))).node == "node-1"
 
 

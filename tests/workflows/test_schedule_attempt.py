@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import WorkflowFailureError
+from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.patience import patient
@@ -468,6 +469,29 @@ async def test_a_held_pod_is_bound_when_the_signal_permits_it(stage: Stage) -> N
     await handle.signal("permit")
 
     assert await handle.result() == AttemptResult(outcome="bound", node="node-1", attempt=1)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_one_answer_counts_and_only_while_a_plugin_holds_the_pod(stage: Stage, allowed: bool) -> None:
+    stage.activities.places = [held(60)]
+    handle = await stage.start()
+
+    decision, answer = PermitDecision(allowed=allowed, reason="over quota"), None
+    while answer is None:
+        with contextlib.suppress(WorkflowUpdateFailedError):  # it is not held yet
+            answer = await handle.execute_update("permit", decision)
+    assert answer == {"plugin": "Quota", "allowed": allowed}
+    if allowed:
+        assert (await handle.result()).outcome == "bound"
+        return
+    while not stage.activities.requests(RefusalInput):
+        await asyncio.sleep(0.02)
+    assert stage.activities.requests(RefusalInput)[0].message == "over quota"
+    with pytest.raises(WorkflowUpdateFailedError) as late:
+        await handle.execute_update("permit", PermitDecision())
+    assert isinstance(late.value.cause, ApplicationError)
+    assert late.value.cause.type == "NotHeld"
+    await handle.terminate()
 
 
 @pytest.mark.parametrize("seconds", [60.0, 0.1], ids=["refused by the signal", "no answer"])

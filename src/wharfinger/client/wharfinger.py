@@ -197,6 +197,16 @@ class Wharfinger:
         permission = PermitDecision(allowed=allowed, reason=reason)
         return await signals.permit(self._client, cluster=self._cluster, pod=pod, permission=permission)
 
+    async def permit_now(self, namespace: str, name: str, *, allowed: bool = True, reason: str = "") -> Signalled:
+        """The same for a pod that a Permit plugin holds now: once it is delivered, this answer counts, and no other.
+
+        Refused, with a reason in the answer, when no plugin waits for one. Raises as `wake` does, `ServerError` also
+        when no worker takes the answer within ten seconds.
+        """
+        pod = await self._pod(PodKey(namespace, name))
+        permission = PermitDecision(allowed=allowed, reason=reason)
+        return await signals.answer(self._client, cluster=self._cluster, pod=pod, permission=permission)
+
     @property
     def fleets(self) -> Fleets:
         """The fleets of scheduler instances: apply, plan, status, wait, undo, scale, and what steers a rollout."""

@@ -130,10 +130,22 @@ ONLY_ASSUMED = Wake(event="OnlyAssumed")
 
 
 class PermitDecision(Contract):
-    """The signal `permit`: whether a pod that a Permit plugin holds may be bound."""
+    """The signal and the update `permit`: whether a pod that a Permit plugin holds may be bound."""
 
     allowed: bool = True
     reason: str = ""
+
+
+class Permitted(Contract):
+    """What the update `permit` answers: this decision counts. Where none is waited for, it fails with `NOT_HELD`."""
+
+    plugin: str
+    """That held the pod."""
+    allowed: bool
+
+
+NOT_HELD = "NotHeld"
+"""The type of the failure of an update `permit` that no plugin waits for."""
 
 
 def chain_retry(timings: AttemptTimings) -> RetryPolicy:

@@ -1,12 +1,13 @@
-"""The signals that a pod's open attempt takes: `wake` and `permit`."""
+"""What a pod's open attempt is told: the signals `wake` and `permit`, and the update `permit`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.errors import ServerError
 from wharfinger.objects.model.pod import Pod
@@ -14,6 +15,9 @@ from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.records import AttemptRecord
 from wharfinger.scheduling.contracts.attempts import PermitDecision, Wake
 from wharfinger.scheduling.effects.open_runs import signal_open
+
+ANSWER_WITHIN = timedelta(seconds=10)
+"""For an update's answer: a worker has to run the attempt's next task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,32 @@ async def permit(client: Client, *, cluster: str, pod: Pod, permission: PermitDe
     return await _signal(client, workflow_id, "permit", permission, pod)
 
 
+async def answer(client: Client, *, cluster: str, pod: Pod, permission: PermitDecision) -> Signalled:
+    """Allow or refuse the bind of a pod that a Permit plugin holds now; one answer counts. Raises `ServerError`."""
+    handle = client.get_workflow_handle(pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid))
+    if pod.bound:
+        return _bound(handle.id, pod)
+    try:
+        await handle.execute_update("permit", permission, rpc_timeout=ANSWER_WITHIN)
+    except WorkflowUpdateFailedError as error:  # also of a worker of a release before, which knows no such update
+        return Signalled(False, handle.id, f"pod {pod.key}: {getattr(error.cause, 'message', error.cause)}")
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return Signalled(False, handle.id, f"pod {pod.key} has no open attempt")
+        raise ServerError(f"Temporal did not take the answer for pod {pod.key}: {error.message}") from error
+    return Signalled(True, handle.id)
+
+
 async def _signal(client: Client, workflow_id: str, name: str, argument: Any, pod: Pod) -> Signalled:
-    if pod.bound:  # its run may be open for a moment more
-        return Signalled(False, workflow_id, f"pod {pod.key} is bound to {pod.node_name} already")
+    if pod.bound:
+        return _bound(workflow_id, pod)
     try:
         delivered = await signal_open(client, workflow_id, name, argument)
     except RPCError as error:
         raise ServerError(f"Temporal did not take the signal {name} for pod {pod.key}: {error.message}") from error
     return Signalled(delivered, workflow_id, "" if delivered else f"pod {pod.key} has no open attempt")
+
+
+def _bound(workflow_id: str, pod: Pod) -> Signalled:
+    """Its run may be open for a moment more."""
+    return Signalled(False, workflow_id, f"pod {pod.key} is bound to {pod.node_name} already")
