@@ -53,40 +53,7 @@ from wharfinger.scheduling.state.pool import Identity, Pool
 from wharfinger.settings import BindSettings
 
 
-class CohortActivities(CohortScheduling):
-    """Register `place_many`, `bind_many` and `record_many` of one instance with a Temporal worker."""
-
-    def __init__(self, core: Core, finder: Finder, decider: Decider, *, bindings: Bindings, recorder: Recorder) -> None:
-        """`bindings`: those of lone pods too; what is known of this worker's binds is shared."""
-        self._placements = CohortPlacements(core, finder, decider)
-        self._gangs = GangPlacements(core, finder, decider)
-        self._bindings = bindings
-        self._recorder = recorder
-
-    @property
-    def all(self) -> list[Callable[..., object]]:
-        """The activities, for `temporalio.worker.Worker(activities=...)`."""
-        return [self.place_many, self.bind_many, self.record_many]
-
-    @activity.defn(name="place_many")
-    async def place_many(self, request: PlaceManyInput) -> PlacedMany:
-        """See `CohortScheduling.place_many`."""
-        if request.gang is not None:
-            return await self._gangs.place(request, request.gang)
-        return await self._placements.place(request)
-
-    @activity.defn(name="bind_many")
-    async def bind_many(self, request: BindManyInput) -> BoundMany:
-        """See `CohortScheduling.bind_many`."""
-        return await self._bindings.bind_many(request)
-
-    @activity.defn(name="record_many")
-    async def record_many(self, request: RecordManyInput) -> RecordedMany:
-        """See `CohortScheduling.record_many`."""
-        return await self._recorder.record_many(request)
-
-
-class SchedulingActivities(Scheduling):
+class SchedulingActivities(Scheduling, CohortScheduling):
     """Register the activities of one instance with a Temporal worker."""
 
     def __init__(
@@ -105,18 +72,18 @@ class SchedulingActivities(Scheduling):
         what writes to the Kubernetes API, where one is the store; `calls`: calls extenders, and is closed with these
         activities; None = made here.
         """
-        core = Core.of(process, pool, identity, settings, limits, kubernetes=kubernetes)
+        core = Core(process, pool, identity, settings, limits, kubernetes=kubernetes)
         finder = Finder(core)
         decider = Decider(core, finder)
-        self._placements = LonePlacements(core, finder, decider)
+        self._lone = LonePlacements(core, finder, decider)
+        self._cohorts = CohortPlacements(core, finder, decider)
+        self._gangs = GangPlacements(core, finder, decider)
         self._calls = calls if calls is not None else ExtenderCalls(clock=process.clock)
         self._questions = ExtenderQuestions(core, self._calls)
         self._bindings = Bindings(core)
         self._plugin_calls = PluginCalls(core, self._bindings)
         self._recorder = Recorder(core)
         self._evictions = Evictions(core, mode=eviction)
-        self.cohorts = CohortActivities(core, finder, decider, bindings=self._bindings, recorder=self._recorder)
-        """Those of many pods at once; they share what is known of this worker's binds."""
 
     @property
     def all(self) -> list[Callable[..., object]]:
@@ -128,13 +95,15 @@ class SchedulingActivities(Scheduling):
             self.call_plugin,
             self.record_refusal,
             self.evict,
-            *self.cohorts.all,
+            self.place_many,
+            self.bind_many,
+            self.record_many,
         ]
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """See `Scheduling.place`."""
-        return await self._placements.place(request)
+        return await self._lone.place(request)
 
     @activity.defn(name="ask_extenders")
     async def ask_extenders(self, request: AskInput) -> AskOutcome:
@@ -160,6 +129,23 @@ class SchedulingActivities(Scheduling):
     async def evict(self, request: EvictInput) -> EvictOutcome:
         """See `Scheduling.evict`."""
         return await self._evictions.evict(request)
+
+    @activity.defn(name="place_many")
+    async def place_many(self, request: PlaceManyInput) -> PlacedMany:
+        """See `CohortScheduling.place_many`."""
+        if request.gang is not None:
+            return await self._gangs.place(request, request.gang)
+        return await self._cohorts.place(request)
+
+    @activity.defn(name="bind_many")
+    async def bind_many(self, request: BindManyInput) -> BoundMany:
+        """See `CohortScheduling.bind_many`."""
+        return await self._bindings.bind_many(request)
+
+    @activity.defn(name="record_many")
+    async def record_many(self, request: RecordManyInput) -> RecordedMany:
+        """See `CohortScheduling.record_many`."""
+        return await self._recorder.record_many(request)
 
     async def close(self) -> None:
         """End what runs in the background."""

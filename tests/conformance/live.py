@@ -166,7 +166,7 @@ class Live:
     async def place_many(self, pods: Sequence[Key]) -> PlacedMany:
         """Decide for the pods of a cohort."""
         members = tuple(CohortPod(namespace=key[0], name=key[1], revision=self._revision) for key in pods)
-        return await self._activities.cohorts.place_many(
+        return await self._activities.place_many(
             PlaceManyInput(pods=members, workflow_id=f"{CLUSTER}/cohort/c", run_id="run")
         )
 
@@ -176,7 +176,7 @@ class Live:
             seat.model_copy(update={"node": nodes[seat.namespace, seat.name], "others": {}}).to_commit()
             for seat in placed.seats
         )
-        outcome = await self._activities.cohorts.bind_many(
+        outcome = await self._activities.bind_many(
             BindManyInput(
                 seats=seats,
                 computations=tuple(stretch.computation for stretch in placed.stretches),

@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from wharfinger.activities.scheduling import CohortActivities
 from wharfinger.process.failures import ActivityFailures, Failures
 from wharfinger.scheduling.effects.failures import PODS_AND_NODES
 
@@ -39,8 +38,6 @@ class Intercepted:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._activities, name)
-        if isinstance(value, CohortActivities):
-            return Intercepted(value, self._failures)
         if not hasattr(value, "__temporal_activity_definition"):
             return value
 

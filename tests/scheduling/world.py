@@ -168,17 +168,17 @@ class Hand:
         """Decide for pods of the namespace default in this order; `more` for all of them."""
         pods = tuple(CohortPod(**{"namespace": "default", "name": name} | more) for name in names)
         request = PlaceManyInput(pods=pods, turn=turn, workflow_id="test/cohort/1", run_id="run-1")
-        return await self.activities.cohorts.place_many(request)
+        return await self.activities.place_many(request)
 
     async def place_gang(self, name: str = "team", **more: Any) -> PlacedMany:
         """Decide for a gang of the namespace default, with any members."""
         request = {"workflow_id": f"test/cohort/default/{name}", "run_id": "run-1"} | more
         gang = GangName(namespace="default", name=name)
-        return await self.activities.cohorts.place_many(PlaceManyInput(gang=gang, **request))
+        return await self.activities.place_many(PlaceManyInput(gang=gang, **request))
 
     async def bind_many(self, placed: PlacedMany, **more: Any) -> BoundMany:
         """Commit all seats of the cohort."""
-        return await self.activities.cohorts.bind_many(
+        return await self.activities.bind_many(
             BindManyInput(
                 seats=tuple(seat.to_commit() for seat in placed.seats),
                 computations=tuple(stretch.computation for stretch in placed.stretches),
@@ -189,7 +189,7 @@ class Hand:
     async def record_many(self, placed: PlacedMany, **more: Any) -> RecordedMany:
         """Record all that were turned away."""
         request = {"workflow_id": "test/cohort/1", "run_id": "run-1", "revision": 5} | more
-        return await self.activities.cohorts.record_many(
+        return await self.activities.record_many(
             RecordManyInput(turned_away=placed.turned_away, reasons=placed.reasons, **request)
         )
 

@@ -112,7 +112,7 @@ class RecordedEngine:
         self._now = _NEVER
         store, metrics = cast("Store", _Nowhere(format_)), metrics or Metrics()
         process = ProcessParts(store, metrics, clock=lambda: 0.0, utc_now=lambda: self._now)
-        self.core = Core.of(process, pool, identity, BindSettings(), limits)
+        self.core = Core(process, pool, identity, BindSettings(), limits)
         self.finder = Finder(self.core)
         self.decider = RecordedVerdicts(self.core, self.finder)
         self.lone = LonePlacements(self.core, self.finder, self.decider)

@@ -84,7 +84,7 @@ async def test_pre_bind_is_not_asked_about_pods_beyond_the_transaction(world: Wo
         await world.put_pod(f"web-{number}", cpu="1")
     hand = await hand_with(world, disk)
     cohort = await hand.place_many(*(f"web-{number}" for number in range(60)))
-    hand.activities.cohorts._bindings._limits = Limits(operations=20)
+    hand.activities._bindings._limits = Limits(operations=20)
     bound = await hand.bind_many(cohort)
 
     assert len(bound.bound) == 60

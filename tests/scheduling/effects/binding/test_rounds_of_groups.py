@@ -84,7 +84,7 @@ async def test_seats_on_one_node_share_its_compares(world: World) -> None:
 
 async def test_more_seats_on_a_node_than_a_transaction_takes_follow_each_other(world: World) -> None:
     hand, cohort = await placed(world, pods=110, nodes=1, cpu="10m", pod={"labels": {"size": "small"}})
-    hand.activities.cohorts._bindings._limits = Limits(operations=40)
+    hand.activities._bindings._limits = Limits(operations=40)
 
     bound = await hand.bind_many(cohort)
 

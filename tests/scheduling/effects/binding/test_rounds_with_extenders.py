@@ -81,7 +81,7 @@ async def test_a_failed_extender_leaves_a_group_of_one_to_be_placed_anew(
     server.verbs["bind"] = lambda _: {"Error": "no card is free"}
     request = BindInput(namespace="default", name="web", placed=placed, workflow_id="test/cohort/1", run_id="run-1")
 
-    outcome = await hand.activities.cohorts.bind_many(bind_many_input(request))
+    outcome = await hand.activities.bind_many(bind_many_input(request))
 
     assert outcome.bound == ()
     assert [(one.kind, "no card is free" in one.message) for one in outcome.unbound] == [("contended", True)]

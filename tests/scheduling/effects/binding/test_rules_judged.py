@@ -78,7 +78,7 @@ async def bind_cohorts(hand: Hand, pods: Sequence[PodKey], rng: random.Random) -
         for _ in range(rng.randrange(6)):
             await asyncio.sleep(0)
         try:
-            placed = await hand.activities.cohorts.place_many(request)
+            placed = await hand.activities.place_many(request)
             stand_still(hand, rng)
             bound = {PodKey(one.namespace, one.name) for one in (await hand.bind_many(placed)).bound}
         except ApplicationError:  # its watch stands still for too long: another try

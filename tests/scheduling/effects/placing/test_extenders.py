@@ -54,7 +54,7 @@ class Attempts:
 
     def __init__(self, hand: Hand, by: dict[str, Profile]) -> None:
         self.profile = by["default-scheduler"]
-        core = Core.of(
+        core = Core(
             ProcessParts(hand.store, hand.metrics, utc_now=lambda: NOW),
             Pool(hand.cache, by, Ownership(frozenset(by)), PreferredNodes()),
             Identity(CLUSTER, hand.name, ""),

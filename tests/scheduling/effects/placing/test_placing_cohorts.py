@@ -156,7 +156,7 @@ async def test_another_life_or_a_later_revision_is_left_out(world: World) -> Non
         workflow_id="test/cohort/1",
         run_id="run-1",
     )
-    assert (await hand.activities.cohorts.place_many(request)).skipped[0].reason == "this worker has not seen it yet"
+    assert (await hand.activities.place_many(request)).skipped[0].reason == "this worker has not seen it yet"
 
 
 async def test_worker_that_has_seen_no_pod_leaves_the_cohort_to_its_retry(world: World) -> None:

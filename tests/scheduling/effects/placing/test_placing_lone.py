@@ -153,7 +153,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     ticks = count(step=600)
     process = ProcessParts(hand.store, metrics=hand.metrics, clock=lambda: float(next(ticks)), utc_now=lambda: NOW)
     pool = Pool(hand.cache, PROFILES, Ownership(frozenset(PROFILES), "common"))
-    core = Core.of(process, pool, Identity(CLUSTER, "worker-1"), BindSettings(behind=600.0), STOCK)
+    core = Core(process, pool, Identity(CLUSTER, "worker-1"), BindSettings(behind=600.0), STOCK)
     finder = Finder(core)
     workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")
     request = PlaceInput(namespace="default", name="web", revision=1, workflow_id=workflow_id, run_id="run-1")

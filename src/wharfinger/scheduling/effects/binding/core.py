@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,7 @@ class Tally:
     judged; a worker started by hand has none, and is counted under the empty one.
     """
 
-    def __init__(self, metrics: Metrics, *, tenant: str = "common", fleet_revision: str = "") -> None:
+    def __init__(self, metrics: Metrics, *, tenant: str, fleet_revision: str) -> None:
         """`fleet_revision`: of this worker's template; empty when it was started by hand."""
         self._metrics = metrics
         self._tenant = tenant
@@ -108,9 +109,9 @@ class Locks:
                 lock.release()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Core:
-    """The parts that every activity of one worker uses."""
+    """The parts that every activity of one worker uses. It is made once for a worker."""
 
     process: ProcessParts
     pool: Pool
@@ -118,34 +119,23 @@ class Core:
     settings: BindSettings
     limits: Limits
     """Of etcd's transactions."""
-    eligibility: Eligibility
-    verification: Verification
-    tally: Tally
-    locks: Locks = field(default_factory=Locks)
     kubernetes: ApiWriters | None = None
     """What writes to the Kubernetes API, where one is the store."""
+    locks: Locks = field(default_factory=Locks)
 
-    @classmethod
-    def of(
-        cls,
-        process: ProcessParts,
-        pool: Pool,
-        identity: Identity,
-        settings: BindSettings,
-        limits: Limits,
-        *,
-        kubernetes: ApiWriters | None = None,
-    ) -> Core:
-        """Made once for a worker. `kubernetes`: where a Kubernetes API is the store."""
-        store, cache = process.store, pool.cache
-        return cls(
-            process=process,
-            pool=pool,
-            identity=identity,
-            settings=settings,
-            limits=limits,
-            eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
-            verification=Verification(cache=cache, profiles=pool.profiles),
-            tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
-            kubernetes=kubernetes,
+    @cached_property
+    def eligibility(self) -> Eligibility:
+        """Whether pods still are to be placed by this worker's pool."""
+        return Eligibility(store=self.process.store, cache=self.pool.cache, ownership=self.pool.ownership)
+
+    @cached_property
+    def verification(self) -> Verification:
+        """Whether placements still hold."""
+        return Verification(cache=self.pool.cache, profiles=self.pool.profiles)
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What decisions came to."""
+        return Tally(
+            self.process.metrics, tenant=self.pool.ownership.tenant, fleet_revision=self.identity.fleet_revision
         )
