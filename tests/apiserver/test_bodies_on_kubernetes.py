@@ -232,11 +232,11 @@ def test_events_are_valid_and_a_retry_meets_the_first(scheduler: Scheduler) -> N
     pod, preemptor = (referred(scheduler.pod()) for _ in range(2))
     long = "é" * NOTE_LIMIT
     events = [
-        REPORTER("r", NOW).scheduled(pod, "n1"),
-        REPORTER("r", NOW).failed_scheduling(pod, long),
-        REPORTER("r", NOW).preempted(pod, preemptor, "n1"),
-        REPORTER("r", NOW).gang_torn(pod, "a/g", bound=1, members=2, cause=long, policy="Keep"),
-        REPORTER("r", NOW).dry_run_unsupported(pod, "a/g", "webhook"),
+        REPORTER("r", NOW, pod).scheduled("n1"),
+        REPORTER("r", NOW, pod).failed_scheduling(long),
+        REPORTER("r", NOW, pod).preempted(preemptor, "n1"),
+        REPORTER("r", NOW, pod).gang_torn("a/g", bound=1, members=2, cause=long, policy="Keep"),
+        REPORTER("r", NOW, pod).dry_run_unsupported("a/g", "webhook"),
     ]
 
     answers = [scheduler.post(EVENTS.path(event.namespace), event.body()) for event in events]
@@ -249,12 +249,12 @@ def test_events_are_valid_and_a_retry_meets_the_first(scheduler: Scheduler) -> N
 
 def test_series_of_an_event_is_patched_and_can_be_created(scheduler: Scheduler) -> None:
     pod = referred(scheduler.pod())
-    first = REPORTER("1", NOW).failed_scheduling(pod, "no room")
+    first = REPORTER("1", NOW, pod).failed_scheduling("no room")
     assert scheduler.post(EVENTS.path(NAMESPACE), first.body()).code == 201
 
     patched = scheduler.patch(EVENTS.path(NAMESPACE, first.name), series_patch(2, LATER))
     lost = scheduler.patch(EVENTS.path(NAMESPACE, "no-such-event"), series_patch(2, LATER))
-    again = REPORTER("2", LATER).failed_scheduling(pod, "no room")
+    again = REPORTER("2", LATER, pod).failed_scheduling("no room")
     created = scheduler.post(EVENTS.path(NAMESPACE), again.body(count=3))
 
     assert (patched.code, lost.code, created.code) == (200, 404, 201)
@@ -265,6 +265,6 @@ def test_series_of_an_event_is_patched_and_can_be_created(scheduler: Scheduler) 
 def test_event_about_a_node_is_valid(scheduler: Scheduler) -> None:
     node = referred(scheduler.pod())._replace(kind="Node", namespace="", name="n1")
 
-    answer = scheduler.post(EVENTS.path("default"), REPORTER("r", NOW).failed_scheduling(node, "x").body())
+    answer = scheduler.post(EVENTS.path("default"), REPORTER("r", NOW, node).failed_scheduling("x").body())
 
     assert answer.code == 201, answer

@@ -35,12 +35,12 @@ THERE = ApiAnswer(409, reason="AlreadyExists")
 
 
 def bound(pod: str = "web") -> ApiEvent:
-    return REPORTER(f"run of {pod}", START).scheduled(pod_reference("shop", pod, f"u-{pod}"), "n1")
+    return REPORTER(f"run of {pod}", START, pod_reference("shop", pod, f"u-{pod}")).scheduled("n1")
 
 
 def refused(run: str, pod: str = "web", after: float = 0.0) -> ApiEvent:
     regarding = pod_reference("shop", pod, f"u-{pod}", 41)
-    return REPORTER(run, START + timedelta(seconds=after)).failed_scheduling(regarding, "no room")
+    return REPORTER(run, START + timedelta(seconds=after), regarding).failed_scheduling("no room")
 
 
 class Bench:
@@ -134,7 +134,7 @@ async def test_policy_admits_events_by_what_they_say(policy: EventPolicy, reason
 
     bench.lane.say(bound())
     bench.lane.say(refused("1"))
-    bench.lane.say(REPORTER("1", START).preempted(victim, preemptor, "n1"))
+    bench.lane.say(REPORTER("1", START, victim).preempted(preemptor, "n1"))
 
     assert [written.body["reason"] for written in await bench.sent()] == reasons
     assert bench.outcomes.total() == len(reasons)

@@ -21,7 +21,7 @@ POD = pod_reference("shop", "web", "u-1", 41)
 
 
 def test_scheduled_event_is_kube_schedulers() -> None:
-    event = REPORTER("run-1", NOW).scheduled(POD, "n1")
+    event = REPORTER("run-1", NOW, POD).scheduled("n1")
 
     assert event.body() == {
         "apiVersion": "events.k8s.io/v1",
@@ -46,7 +46,7 @@ def test_scheduled_event_is_kube_schedulers() -> None:
 
 
 def test_failed_scheduling_event_is_kube_schedulers() -> None:
-    body = REPORTER("run-1", NOW).failed_scheduling(POD, "0/3 nodes are available: 100% full").body()
+    body = REPORTER("run-1", NOW, POD).failed_scheduling("0/3 nodes are available: 100% full").body()
 
     assert (body["type"], body["reason"], body["action"]) == ("Warning", "FailedScheduling", "Scheduling")
     assert body["note"] == "0/3 nodes are available: 100% full"
@@ -55,7 +55,7 @@ def test_failed_scheduling_event_is_kube_schedulers() -> None:
 def test_preempted_event_names_the_preemptor_by_uid_and_related() -> None:
     preemptor = pod_reference("vip", "big", "u-9")
 
-    body = REPORTER("run-1", NOW).preempted(POD, preemptor, "n1").body()
+    body = REPORTER("run-1", NOW, POD).preempted(preemptor, "n1").body()
 
     assert (body["type"], body["reason"], body["action"]) == ("Normal", "Preempted", "Preempting")
     assert body["note"] == "Preempted by pod u-9 on node n1"
@@ -65,8 +65,8 @@ def test_preempted_event_names_the_preemptor_by_uid_and_related() -> None:
 
 
 def test_own_events_say_what_happened_to_the_gang() -> None:
-    torn = REPORTER("r", NOW).gang_torn(POD, "shop/g", bound=5, members=8, cause="pod web-6 was deleted", policy="Keep")
-    dry = REPORTER("r", NOW).dry_run_unsupported(POD, "shop/g", 'webhook "x" does not support dry run')
+    torn = REPORTER("r", NOW, POD).gang_torn("shop/g", bound=5, members=8, cause="pod web-6 was deleted", policy="Keep")
+    dry = REPORTER("r", NOW, POD).dry_run_unsupported("shop/g", 'webhook "x" does not support dry run')
 
     assert torn.note == "gang shop/g is torn: 5 of 8 members are bound, tornPolicy Keep: pod web-6 was deleted"
     assert (torn.type, torn.reason, torn.action) == ("Warning", "GangTorn", "Binding")
@@ -77,7 +77,7 @@ def test_own_events_say_what_happened_to_the_gang() -> None:
 
 
 def test_repeats_are_a_series_in_the_body() -> None:
-    body = REPORTER("run-1", NOW).failed_scheduling(POD, "no").body(count=3)
+    body = REPORTER("run-1", NOW, POD).failed_scheduling("no").body(count=3)
 
     assert body["series"] == {"count": 3, "lastObservedTime": "2026-03-01T12:00:05.123456Z"}
 
@@ -85,7 +85,7 @@ def test_repeats_are_a_series_in_the_body() -> None:
 def test_event_about_a_node_lies_in_the_default_namespace() -> None:
     node = ObjectReference("v1", "Node", "n1", "", "u-n", "7")
 
-    event = REPORTER("r", NOW).failed_scheduling(node, "x")
+    event = REPORTER("r", NOW, node).failed_scheduling("x")
 
     assert event.namespace == "default"
     assert "namespace" not in event.body()["regarding"]
@@ -129,20 +129,20 @@ def test_note_is_cut_to_1024_bytes_between_characters(text: str, cut: str) -> No
 
 
 def test_instance_fits_its_limit() -> None:
-    event = EventReporter("default-scheduler", "w" * 200, "r", NOW).scheduled(POD, "n1")
+    event = EventReporter("default-scheduler", "w" * 200, "r", NOW, POD).scheduled("n1")
 
     assert len(event.instance) == 128
 
 
 def test_key_is_that_of_events_that_say_the_same() -> None:
-    first = REPORTER("run-1", NOW).failed_scheduling(POD, "no")
-    again = REPORTER("run-2", NOW + timedelta(seconds=9)).failed_scheduling(POD, "no")
+    first = REPORTER("run-1", NOW, POD).failed_scheduling("no")
+    again = REPORTER("run-2", NOW + timedelta(seconds=9), POD).failed_scheduling("no")
 
     assert first.key == again.key
     others = [
-        REPORTER("run-1", NOW).failed_scheduling(POD, "other"),
-        REPORTER("run-1", NOW).failed_scheduling(POD._replace(revision="42"), "no"),
-        EventReporter("default-scheduler", "w-2", "run-1", NOW).failed_scheduling(POD, "no"),
+        REPORTER("run-1", NOW, POD).failed_scheduling("other"),
+        REPORTER("run-1", NOW, POD._replace(revision="42")).failed_scheduling("no"),
+        EventReporter("default-scheduler", "w-2", "run-1", NOW, POD).failed_scheduling("no"),
     ]
     assert first.key not in {other.key for other in others}
 

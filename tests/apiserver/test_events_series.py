@@ -11,7 +11,7 @@ REPORTER = partial(EventReporter, "default-scheduler", "w-1")
 
 def refusal(run: str, pod: str = "web", after: float = 0.0) -> ApiEvent:
     regarding = pod_reference("shop", pod, f"u-{pod}", 41)
-    return REPORTER(run, START + timedelta(seconds=after)).failed_scheduling(regarding, "no room")
+    return REPORTER(run, START + timedelta(seconds=after), regarding).failed_scheduling("no room")
 
 
 def test_other_attempt_is_a_repeat_and_same_attempt_a_retry() -> None:

@@ -46,7 +46,7 @@ async def test_10000_events_delay_no_bind(tmp_path: Path) -> None:
         lane.start()
         for number in range(10_000):
             pod = pod_reference("ns", f"p-{number}", "u")
-            lane.say(EventReporter("s", "w", "r", datetime(2026, 3, 1, tzinfo=UTC)).scheduled(pod, "n"))
+            lane.say(EventReporter("s", "w", "r", datetime(2026, 3, 1, tzinfo=UTC), pod).scheduled("n"))
         while len(server.heard) < 50:
             await asyncio.sleep(0)
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any, NamedTuple
@@ -139,10 +140,7 @@ class ApiEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventReporter:
-    """Makes the events of one attempt in one process.
-
-    `pod` of every method is the object that the event is about.
-    """
+    """Makes the events of one attempt that are about one object, and passes them on."""
 
     scheduler: str
     """Scheduler name of the profile."""
@@ -151,41 +149,43 @@ class EventReporter:
     run: str
     """Run id of the attempt."""
     now: datetime
+    regarding: ObjectReference
+    say: Callable[[ApiEvent], object] = lambda _event: None
 
-    def scheduled(self, pod: ObjectReference, node: str) -> ApiEvent:
+    def scheduled(self, node: str) -> ApiEvent:
         """The pod was bound."""
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        return self._event(pod, NORMAL, SCHEDULED, "Binding", note)
+        note = f"Successfully assigned {self.regarding.namespace}/{self.regarding.name} to {node}"
+        return self._said(NORMAL, SCHEDULED, "Binding", note)
 
-    def failed_scheduling(self, pod: ObjectReference, message: str) -> ApiEvent:
+    def failed_scheduling(self, message: str) -> ApiEvent:
         """The pod fits nowhere, or could not be bound; `message` is that of the condition."""
-        return self._event(pod, WARNING, FAILED_SCHEDULING, "Scheduling", message)
+        return self._said(WARNING, FAILED_SCHEDULING, "Scheduling", message)
 
-    def preempted(self, victim: ObjectReference, preemptor: ObjectReference, node: str) -> ApiEvent:
-        """A pod was evicted for another. The note has the preemptor's uid only; `related` has its name."""
+    def preempted(self, preemptor: ObjectReference, node: str) -> ApiEvent:
+        """The pod was evicted for another. The note has the preemptor's uid only; `related` has its name."""
         note = f"Preempted by pod {preemptor.uid} on node {node}"
-        return replace(self._event(victim, NORMAL, PREEMPTED, "Preempting", note), related=preemptor)
+        return self._said(NORMAL, PREEMPTED, "Preempting", note, related=preemptor)
 
-    def gang_torn(
-        self, pod: ObjectReference, gang: str, *, bound: int, members: int, cause: str, policy: str
-    ) -> ApiEvent:
+    def gang_torn(self, gang: str, *, bound: int, members: int, cause: str, policy: str) -> ApiEvent:
         """A gang is bound in part, and the rest cannot follow.
 
         `gang`: `<namespace>/<name>`. `cause`: why the rest cannot follow. `policy`: what happens to the bound
         members (`Keep` or `Evict`).
         """
         note = f"gang {gang} is torn: {bound} of {members} members are bound, tornPolicy {policy}: {cause}"
-        return self._event(pod, WARNING, GANG_TORN, "Binding", note)
+        return self._said(WARNING, GANG_TORN, "Binding", note)
 
-    def dry_run_unsupported(self, pod: ObjectReference, gang: str, message: str) -> ApiEvent:
+    def dry_run_unsupported(self, gang: str, message: str) -> ApiEvent:
         """The server refuses dry runs of a gang's binds; they are sent without. `message`: the server's words."""
         note = f"the binds of gang {gang} are sent without a dry run, because the API server refuses one: {message}"
-        return self._event(pod, WARNING, DRY_RUN_UNSUPPORTED, "Binding", note)
+        return self._said(WARNING, DRY_RUN_UNSUPPORTED, "Binding", note)
 
-    def _event(self, regarding: ObjectReference, type_: str, reason: str, action: str, note: str) -> ApiEvent:
-        return ApiEvent(
-            name=event_name(regarding, self.run, reason),
-            regarding=regarding,
+    def _said(
+        self, type_: str, reason: str, action: str, note: str, *, related: ObjectReference | None = None
+    ) -> ApiEvent:
+        event = ApiEvent(
+            name=event_name(self.regarding, self.run, reason),
+            regarding=self.regarding,
             type=type_,
             reason=reason,
             action=action,
@@ -193,7 +193,10 @@ class EventReporter:
             controller=self.scheduler,
             instance=f"{self.scheduler}-{self.host}"[:INSTANCE_LIMIT],
             time=self.now,
+            related=related,
         )
+        self.say(event)
+        return event
 
 
 def event_name(regarding: ObjectReference, run: str, reason: str) -> str:

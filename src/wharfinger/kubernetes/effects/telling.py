@@ -17,7 +17,7 @@ from wharfinger.apiserver import client
 from wharfinger.apiserver.bodies import is_other_object, no_nomination_patch, refusal_patch
 from wharfinger.apiserver.client import CONFLICT, NOT_FOUND, ApiAnswer, ApiClient
 from wharfinger.apiserver.event_lane import EventLane
-from wharfinger.apiserver.events import EventReporter, ObjectReference, pod_reference
+from wharfinger.apiserver.events import EventReporter, pod_reference
 from wharfinger.errors import InvalidObject, UpstreamError
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.states import PODS
@@ -53,7 +53,7 @@ class Teller:
 
         `raw`: the copy before anything was changed in it; `nominated`: the node, empty for none, None = as it is.
         """
-        self._lane.say(self._reporter(pod, run).failed_scheduling(_reference(pod), message))
+        self.events(pod, run).failed_scheduling(message)
         known = _without_nomination(raw) if nominated else documents.parse(raw)
         patch = refusal_patch(known, reason=reason, message=message, nominated_node=nominated, now=self._utc_now())
         return patch is None or await self._told(pod, patch)
@@ -94,32 +94,12 @@ class Teller:
 
     # --- events -------------------------------------------------------------------------------
 
-    def scheduled(self, pod: Pod, node: str, *, run: str) -> None:
-        """The pod was bound."""
-        self._lane.say(self._reporter(pod, run).scheduled(_reference(pod), node))
-
-    def preempted(self, victim: Pod, preemptor: Pod, node: str, *, run: str) -> None:
-        """The victim was evicted for the preemptor."""
-        event = self._reporter(preemptor, run).preempted(_reference(victim), _reference(preemptor), node)
-        self._lane.say(event)
-
-    def gang_torn(self, pod: Pod, gang: str, *, bound: int, members: int, cause: str, policy: str, run: str) -> None:
-        """Some members of a gang are bound, and the others cannot follow."""
-        event = self._reporter(pod, run).gang_torn(
-            _reference(pod), gang, bound=bound, members=members, cause=cause, policy=policy
+    def events(self, pod: Pod, run: str, *, scheduler: str = "") -> EventReporter:
+        """Report events about the pod in the background. `scheduler`: by which profile; default the pod's own."""
+        regarding = pod_reference(*pod.key, pod.uid)
+        return EventReporter(
+            scheduler or pod.scheduler_name, self._host, run, self._utc_now(), regarding, self._lane.say
         )
-        self._lane.say(event)
-
-    def dry_run_unsupported(self, pod: Pod, gang: str, message: str, *, run: str) -> None:
-        """A gang is bound without dry runs, because a webhook does not support them."""
-        self._lane.say(self._reporter(pod, run).dry_run_unsupported(_reference(pod), gang, message))
-
-    def _reporter(self, pod: Pod, run: str) -> EventReporter:
-        return EventReporter(pod.scheduler_name, self._host, run, self._utc_now())
-
-
-def _reference(pod: Pod) -> ObjectReference:
-    return pod_reference(pod.namespace, pod.name, pod.uid)
 
 
 def _is_settled(answer: ApiAnswer) -> bool:

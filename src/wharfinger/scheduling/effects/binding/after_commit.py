@@ -183,7 +183,7 @@ class Keeping:
             return kept
         match kept.kind:
             case KeptKind.KEPT:
-                kubernetes.teller.scheduled(group.pod(number), kept.node, run=group.request.run_id)
+                kubernetes.teller.events(group.pod(number), group.request.run_id).scheduled(kept.node)
                 return bound
             case KeptKind.NOT_READY:
                 return bound.model_copy(update={"preparing": shortened(kept.message, PREPARING)})
@@ -205,7 +205,7 @@ class Keeping:
             return rehearsal.refused
         if rehearsal.unsupported:
             first = group.pod(next(iter(outcomes.bound)))
-            kubernetes.teller.dry_run_unsupported(first, group.gang, rehearsal.unsupported, run=group.request.run_id)
+            kubernetes.teller.events(first, group.request.run_id).dry_run_unsupported(group.gang, rehearsal.unsupported)
         # Members are bound in etcd as one, so a member is unbound where an earlier try ended in between. Without dry
         # runs, it is not known whether the gang was begun.
         if rehearsal.begun or rehearsal.unsupported:
@@ -217,14 +217,13 @@ class Keeping:
         bound, torn, policy = outcomes.bound, outcomes.unbound, kubernetes.torn_gangs
         log.warning("gang_torn gang=%s bound=%d torn=%d policy=%s", group.gang, len(bound), len(torn), policy)
         self._metrics.gangs_torn.inc()
-        kubernetes.teller.gang_torn(
-            group.pod(next(iter(bound or torn))),
+        first = group.pod(next(iter(bound or torn)))
+        kubernetes.teller.events(first, group.request.run_id).gang_torn(
             group.gang,
             bound=len(bound),
             members=len(bound) + len(torn),
             cause=why_unbound(next(iter(torn.values()))),
             policy=policy.value,
-            run=group.request.run_id,
         )
         for number, one in bound.items() if policy is TornPolicy.EVICT else ():
             pod = replace(group.pod(number), node_name=one.node)

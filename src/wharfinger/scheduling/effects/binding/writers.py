@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from wharfinger.apiserver.events import EventReporter
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.failures import gather_to_end
 from wharfinger.scheduling.contracts.promise_records import KnownObject
@@ -128,17 +129,9 @@ class AttemptTeller(Protocol):
         """Clear a nomination: why the API refuses, empty when it was done, None = look again."""
         ...
 
-    def scheduled(self, pod: Pod, node: str, *, run: str) -> None:
-        """The pod was bound."""
-
-    def preempted(self, victim: Pod, preemptor: Pod, node: str, *, run: str) -> None:
-        """The victim was evicted for the preemptor."""
-
-    def gang_torn(self, pod: Pod, gang: str, *, bound: int, members: int, cause: str, policy: str, run: str) -> None:
-        """Some members of a gang are bound, and the others cannot follow."""
-
-    def dry_run_unsupported(self, pod: Pod, gang: str, message: str, *, run: str) -> None:
-        """A gang is bound without dry runs."""
+    def events(self, pod: Pod, run: str, *, scheduler: str = "") -> EventReporter:
+        """Report events about the pod in the background. `scheduler`: by which profile; default the pod's own."""
+        ...
 
 
 class ApiEvictions(Protocol):

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from wharfinger.apiserver.events import pod_reference
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Operation, Put
@@ -221,7 +222,8 @@ class Evictions:
         preemptor = saga.preemptor.pod
         done = await kubernetes.evictions.evict(pod, kv.value, scheduler=preemptor.scheduler_name)
         if done:
-            kubernetes.teller.preempted(pod, preemptor, saga.request.node, run=saga.request.run_id)
+            events = kubernetes.teller.events(pod, saga.request.run_id, scheduler=preemptor.scheduler_name)
+            events.preempted(pod_reference(*preemptor.key, preemptor.uid), saga.request.node)
         return done
 
     async def _after(self, saga: Saga, kv: KeyValue, *, done: bool) -> KeyValue | None:
