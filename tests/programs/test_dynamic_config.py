@@ -60,11 +60,11 @@ class Case:
         """The decision for a bound pod; the same again, by what its hash says."""
         key = PodKey(self.site.namespace, name)
         found = await explain_pod(self.site.client, self.site.store, cluster="wharfinger", key=key)
-        attempt, outcome = decision_of(found.attempts, key, None)
-        again = await decide_again(self.site.store, key, outcome, load_profiles, many=attempt.many)
-        assert isinstance(outcome, Placed)
+        _, decision = decision_of(found.attempts, key, None)
+        again = await decide_again(self.site.store, decision, load_profiles)
+        assert isinstance(decision.outcome, Placed)
         assert again.same, (name, again.recorded, again.recomputed)
-        return outcome
+        return decision.outcome
 
     async def told(self) -> ConfigStatusRecord:
         """What the worker says of its configuration."""

@@ -20,7 +20,7 @@ from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.deciding_again import decide_again
-from wharfinger.scheduling.reading.recomputation import Recomputation
+from wharfinger.scheduling.reading.recomputation import Recomputation, RecordedDecision
 from wharfinger.testing import pod_manifest
 
 ZONE = "topology.kubernetes.io/zone"
@@ -118,7 +118,7 @@ async def replayed(
         for pod in found:
             await world.store.delete(keys.pod("default", pod["metadata"]["name"]))
         return [
-            (record, await decide_again(world.store, PodKey("default", name), record, loaded))
+            (record, await decide_again(world.store, RecordedDecision(PodKey("default", name), record), loaded))
             for name, record in records.items()
         ]
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, GangNam
 from wharfinger.scheduling.contracts.eviction import Evicted, EvictInput
 from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
 from wharfinger.scheduling.contracts.scheduling import Refused
-from wharfinger.scheduling.reading.recomputation import PastState, recompute
+from wharfinger.scheduling.reading.recomputation import RecordedDecision, read_past, recompute
 
 TEAM = GangName(namespace="default", name="team")
 LABEL = "pod-group.scheduling.sigs.k8s.io/"
@@ -182,18 +183,19 @@ async def test_every_members_part_is_decided_again_from_what_is_recorded(world: 
 
     placed = await hand.place_gang()
 
-    cache = hand.cache
-    state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
+    past = partial(read_past, hand.store, hand.cache.progress.revision)
     assert len(placed.seats) == 5
     for number, seat in enumerate(placed.seats):
         record = placed_alone(placed, number)
-        again = recompute(state, PodKey("default", seat.name), record, PROFILES[DEFAULT], many=placed)
+        again = recompute(
+            await past(), RecordedDecision(PodKey("default", seat.name), record, placed), PROFILES[DEFAULT]
+        )
         assert again.same, again
         told = {one.node: one for one in again.nodes}
         assert (told[seat.node].feasible, told[seat.node].total) == (True, seat.score), "after the seats before it"
     (left,) = placed.turned_away
     key, record = PodKey("default", left.name), refused_alone(placed, left)
-    assert recompute(state, key, record, PROFILES[DEFAULT], many=placed).same
+    assert recompute(await past(), RecordedDecision(key, record, placed), PROFILES[DEFAULT]).same
 
 
 async def test_a_refused_gang_is_decided_again_as_a_whole(world: World) -> None:
@@ -203,11 +205,10 @@ async def test_a_refused_gang_is_decided_again_as_a_whole(world: World) -> None:
 
     placed = await hand.place_gang()
 
-    cache = hand.cache
-    state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
+    past = partial(read_past, hand.store, hand.cache.progress.revision)
     first = placed.turned_away[0]
     key, record = PodKey("default", first.name), refused_alone(placed, first)
-    again = recompute(state, key, record, PROFILES[DEFAULT], many=placed)
+    again = recompute(await past(), RecordedDecision(key, record, placed), PROFILES[DEFAULT])
 
     assert again.same
     assert again.recomputed is not None
@@ -217,7 +218,7 @@ async def test_a_refused_gang_is_decided_again_as_a_whole(world: World) -> None:
     other = placed.model_copy(
         update={"reasons": (placed.reasons[0].model_copy(update={"message": "0/1 nodes are available: another"}),)}
     )
-    changed = recompute(state, key, refused_alone(other, first), PROFILES[DEFAULT], many=other)
+    changed = recompute(await past(), RecordedDecision(key, refused_alone(other, first), other), PROFILES[DEFAULT])
     assert (changed.same, changed.differs) == (False, ("message",))
 
 
@@ -228,13 +229,14 @@ async def test_a_gang_is_decided_again_within_the_limits_of_then(world: World) -
 
     placed = await hand.place_gang()
 
-    cache = hand.cache
-    state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
+    past = partial(read_past, hand.store, hand.cache.progress.revision)
     first = placed.turned_away[0]
     key, record = PodKey("default", first.name), refused_alone(placed, first)
-    again = recompute(state, key, record, PROFILES[DEFAULT], many=placed, limits=Limits(operations=10))
+    again = recompute(
+        await past(), RecordedDecision(key, record, placed), PROFILES[DEFAULT], limits=Limits(operations=10)
+    )
     assert again.same
-    assert recompute(state, key, record, PROFILES[DEFAULT], many=placed).differs
+    assert recompute(await past(), RecordedDecision(key, record, placed), PROFILES[DEFAULT]).differs
 
 
 async def test_a_contended_gang_is_not_bound_at_all_and_frees_its_seats(world: World) -> None:

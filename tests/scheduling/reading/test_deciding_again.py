@@ -22,7 +22,7 @@ from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.deciding_again import decide_again, decision_of, to_plain
 from wharfinger.scheduling.reading.history import Attempt
-from wharfinger.scheduling.reading.recomputation import Recomputation
+from wharfinger.scheduling.reading.recomputation import Recomputation, RecordedDecision
 from wharfinger.scheduling.state.cache.assumptions import digest_of
 
 KEY = PodKey("default", "web")
@@ -41,7 +41,7 @@ class Case:
         record = self.record
         computation = record.computation.model_copy(update=changed.pop("computation", {}))
         record = record.model_copy(update={"computation": computation, **changed})
-        return await decide_again(self.world.store, KEY, record, load_profiles)
+        return await decide_again(self.world.store, RecordedDecision(KEY, record), load_profiles)
 
 
 def attempt(number: int = 1, **placement: Any) -> Attempt:
@@ -201,7 +201,7 @@ async def test_a_part_of_a_cohort_is_compared_as_replay_does() -> None:
 
 
 async def part(world: World, many: PlacedMany, record: Placed | Refused, name: str) -> Recomputation:
-    return await decide_again(world.store, PodKey("default", name), record, load_profiles, many=many)
+    return await decide_again(world.store, RecordedDecision(PodKey("default", name), record, many), load_profiles)
 
 
 async def test_what_happened_since_changes_nothing() -> None:

@@ -165,9 +165,7 @@ async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
         if found.state == "deleted" and not found.attempts:
             raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
-        attempt, outcome = deciding_again.decision_of(found.attempts, key, number)
+        attempt, decision = deciding_again.decision_of(found.attempts, key, number)
         limits = limits_of(connection.etcd)
-        again = await deciding_again.decide_again(
-            store, key, outcome, load_profiles, attempt.answers, many=attempt.many, limits=limits
-        )
+        again = await deciding_again.decide_again(store, decision, load_profiles, limits=limits)
     show_answer(output, lambda: deciding_again.to_plain(attempt, again), lambda: tell_verdicts(attempt, again))

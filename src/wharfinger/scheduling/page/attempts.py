@@ -26,7 +26,7 @@ from wharfinger.scheduling.reading import deciding_again, explanation
 from wharfinger.scheduling.reading.attempts import explain_pod
 from wharfinger.scheduling.reading.explanation import Explanation
 from wharfinger.scheduling.reading.history import Attempt
-from wharfinger.scheduling.reading.recomputation import Recomputation
+from wharfinger.scheduling.reading.recomputation import Recomputation, RecordedDecision
 from wharfinger.serving.shared_answers import SharedAnswers
 
 LAST = 50
@@ -119,21 +119,19 @@ class PodAttempts:
 
     async def _decided(self, attempts: Sequence[Attempt], key: PodKey, number: int | None) -> dict[str, Any]:
         """One of these attempts decided again, once for all who ask for it."""
-        attempt, outcome = deciding_again.decision_of(attempts, key, number)
+        attempt, decision = deciding_again.decision_of(attempts, key, number)
 
         async def made() -> tuple[bytes, float]:
-            found = await self._again(key, attempt, outcome)
+            found = await self._again(decision)
             return await asyncio.to_thread(_packed, attempt, found), inf
 
         told: dict[str, Any] = orjson.loads(zlib.decompress(await self.decisions.get((key, attempt.run_id), made)))
         return told
 
-    async def _again(self, key: PodKey, attempt: Attempt, outcome: Any) -> Recomputation:
+    async def _again(self, decision: RecordedDecision) -> Recomputation:
         try:
             async with asyncio.timeout(AGAIN_WITHIN), self._turn:
-                return await deciding_again.decide_again(
-                    self._store, key, outcome, load_profiles, attempt.answers, many=attempt.many, apart=True
-                )
+                return await deciding_again.decide_again(self._store, decision, load_profiles, apart=True)
         except TimeoutError as error:
             raise TooLong(f"deciding again took longer than {AGAIN_WITHIN:.0f} s and was given up") from error
 

@@ -16,13 +16,17 @@ from wharfinger.framework.profile import Profile
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.transactions import STOCK, Limits
-from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
-from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers
+from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.scheduling import Placed, PlaceOutcome, Refused
-from wharfinger.scheduling.effects.placing.extenders import answered
 from wharfinger.scheduling.reading.comparing import DecisionSaid
 from wharfinger.scheduling.reading.history import Attempt
-from wharfinger.scheduling.reading.recomputation import NodeVerdicts, Recomputation, read_past, recompute
+from wharfinger.scheduling.reading.recomputation import (
+    NodeVerdicts,
+    Recomputation,
+    RecordedDecision,
+    read_past,
+    recompute,
+)
 
 LoadProfiles = Callable[[Mapping[str, Any]], Mapping[str, Profile]]
 """Makes the profiles of a configuration; raises `ConfigurationError` when plugins are not installed."""
@@ -30,7 +34,7 @@ LoadProfiles = Callable[[Mapping[str, Any]], Mapping[str, Profile]]
 _OUTCOME: TypeAdapter[PlaceOutcome] = TypeAdapter(PlaceOutcome)
 
 
-def decision_of(attempts: Sequence[Attempt], key: PodKey, number: int | None) -> tuple[Attempt, Placed | Refused]:
+def decision_of(attempts: Sequence[Attempt], key: PodKey, number: int | None) -> tuple[Attempt, RecordedDecision]:
     """The attempt of that number, None = the newest that decided, with what was decided. Raises `NotFound`."""
     chosen = [attempt for attempt in attempts if number is None or attempt.attempt == number]
     if not chosen:
@@ -40,46 +44,24 @@ def decision_of(attempts: Sequence[Attempt], key: PodKey, number: int | None) ->
     for attempt in reversed(chosen):
         outcome = _outcome(attempt)
         if outcome is not None:
-            return attempt, outcome
+            return attempt, RecordedDecision(key, outcome, attempt.many, attempt.answers)
     which = f"attempt {number}" if number else "no attempt"
     raise NotFound(f"{which} of pod {key} {'came to no decision' if number else 'has come to a decision'}")
 
 
 async def decide_again(
-    store: Store,
-    key: PodKey,
-    outcome: Placed | Refused,
-    load: LoadProfiles,
-    answers: ExtenderAnswers = NO_ANSWERS,
-    *,
-    many: PlacedMany | None = None,
-    limits: Limits = STOCK,
-    apart: bool = False,
+    store: Store, decision: RecordedDecision, load: LoadProfiles, *, limits: Limits = STOCK, apart: bool = False
 ) -> Recomputation:
-    """Decide again what was recorded. `answers`: of extenders, as recorded; none is asked. `many`: the whole decision,
-    where the pod was decided with others (`Attempt.many`). `limits`: of etcd's transactions; larger gangs are refused.
-    `apart`: in a thread, so that the event loop has others to serve meanwhile.
+    """Decide again what was recorded. `limits`: of etcd's transactions; larger gangs are refused. `apart`: in a thread,
+    so that the event loop has others to serve meanwhile.
 
     Raises `NotFound`, saying why, when the state or the profile is gone, `ConfigurationError` when its plugins are not
-    installed here, `PluginError`, `StoreError`.
+    installed here, `InvalidObject`, `PluginError`, `StoreError`.
     """
-    profile, others = await _profiles(store, outcome, load)
-    past = await read_past(store, outcome.computation.revision)
-    try:
-        said = answered(answers)
-    except (TypeError, ValueError) as error:
-        raise InvalidObject(f"the recorded answers of extenders cannot be read: {error}") from error
-    deciding = partial(
-        recompute,
-        past,
-        key,
-        outcome,
-        profile,
-        many=many,
-        others=others,
-        limits=limits,
-        answers=said,
-    )
+    computation = decision.outcome.computation
+    profile, others = await _profiles(store, computation, load)
+    past = await read_past(store, computation.revision)
+    deciding = partial(recompute, past, decision, profile, others, limits)
     return await asyncio.to_thread(deciding) if apart else deciding()
 
 
@@ -153,10 +135,10 @@ def _outcome(attempt: Attempt) -> Placed | Refused | None:
 
 
 async def _profiles(
-    store: Store, outcome: Placed | Refused, load: LoadProfiles
+    store: Store, computation: Computation, load: LoadProfiles
 ) -> tuple[Profile, Mapping[str, Profile]]:
     """The profile that decided, and all of its configuration."""
-    digest, name = outcome.computation.profile, outcome.computation.profile_name
+    digest, name = computation.profile, computation.profile_name
     read = await store.get(keys.profile(digest)) if digest else None
     if read is None or read.kv is None:
         raise NotFound(f"etcd holds no configuration of profile {name} ({digest[:12] or 'without a digest'}) any more")

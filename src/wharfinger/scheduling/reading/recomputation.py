@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
@@ -24,12 +24,12 @@ from wharfinger.objects.documents.formats import ObjectFormat, format_of
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.node import Node
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.objects.model.surroundings import Surrounding
 from wharfinger.process.transactions import STOCK, Limits
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.computation import Computation
+from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
-from wharfinger.scheduling.effects.placing.extenders import Answers
+from wharfinger.scheduling.effects.placing.extenders import Answers, answered
 from wharfinger.scheduling.reading.comparing import DecisionSaid, said_alone
 from wharfinger.scheduling.reading.remaking import Remade, Remaking, part_of
 from wharfinger.scheduling.state.cache.cache import Cache
@@ -37,44 +37,35 @@ from wharfinger.scheduling.state.informer.decoding import SURROUNDING_KINDS
 
 T = TypeVar("T")
 
-NOT_ASKED = Answers()
-"""No extender took part."""
 _SURROUNDINGS = {kind: keys.FOLLOWED[prefix] for prefix, kind in SURROUNDING_KINDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class PastState:
+class PastState(NamedTuple):
     """Everything that decisions read, at one revision; what workers could not read is read here as they do."""
 
-    revision: int
-    nodes: tuple[Node, ...]
-    """In the order in which they appeared."""
-    pods: tuple[Pod, ...]
-    surroundings: tuple[Surrounding, ...]
-    format: ClusterFormat = ClusterFormat.KUBERNETES
+    cache: Cache
+    """As a worker had it, but for assumed pods; a decision that is made again adds those."""
+    format: ClusterFormat
 
 
 async def read_past(store: Store, revision: int) -> PastState:
     """Read the state of a revision. Raises `NotFound`, saying why, when etcd has it no more, and `StoreError`."""
     format_ = format_of(store.format)
-    surroundings = _SURROUNDINGS if format_.has_surroundings else {}
+    cache, nodes = Cache(clock=lambda: 0.0), list[Node]()
     try:
-        nodes = [
-            node
-            async for (name,), kv in keys.node.rows(store, revision=revision)
-            if (node := _readable(format_.decode_node, kv, name=name, **kv.revisions)) is not None
-        ]
-        pods = [
-            pod
-            async for key, kv in keys.pod.rows(store, revision=revision)
-            if (pod := _pod(kv, PodKey(*key), format_)) is not None
-        ]
-        around = [
-            thing
-            for kind, table in surroundings.items()
-            async for (*space, name), kv in table.rows(store, revision=revision)
-            if (thing := _readable(decode_surrounding, kv, kind, namespace="".join(space), name=name)) is not None
-        ]
+        async for (name,), kv in keys.node.rows(store, revision=revision):
+            if (node := _readable(format_.decode_node, kv, name=name, **kv.revisions)) is not None:
+                nodes.append(node)
+        for node in sorted(nodes, key=lambda node: node.create_revision):  # in the order in which they appeared
+            cache.set_node(node)
+        for kind, table in _SURROUNDINGS.items() if format_.has_surroundings else ():
+            async for (*space, name), kv in table.rows(store, revision=revision):
+                thing = _readable(decode_surrounding, kv, kind, namespace="".join(space), name=name)
+                if thing is not None:
+                    cache.set_surrounding(thing)
+        async for key, kv in keys.pod.rows(store, revision=revision):
+            if (pod := _pod(kv, PodKey(*key), format_)) is not None:
+                cache.set_pod(pod)  # with the priority that the classes of then gave it
     except Compacted as error:
         raise NotFound(
             f"the state of revision {revision}, on which was decided, is compacted in etcd: "
@@ -84,8 +75,8 @@ async def read_past(store: Store, revision: int) -> PastState:
         raise NotFound(
             f"etcd has no revision {revision} yet, on which was decided: it was restored from a backup since"
         ) from error
-    ordered = tuple(sorted(nodes, key=lambda node: node.create_revision))
-    return PastState(revision, ordered, tuple(pods), tuple(around), store.format)
+    cache.progress.advance(revision)
+    return PastState(cache, store.format)
 
 
 def _readable(decode: Callable[..., T], kv: KeyValue, *what: str, **where: Any) -> T | None:
@@ -150,26 +141,33 @@ class Recomputation:
         return None if self.lacks else not self.differs
 
 
+class RecordedDecision(NamedTuple):
+    """What is recorded of a decision about a pod."""
+
+    pod: PodKey
+    outcome: Placed | Refused
+    many: PlacedMany | None = None
+    """The whole decision, where the pod was decided with others (`Attempt.many`)."""
+    answers: ExtenderAnswers = NO_ANSWERS
+    """Of extenders; none is asked again."""
+
+
 def recompute(
     state: PastState,
-    key: PodKey,
-    outcome: Placed | Refused,
+    decision: RecordedDecision,
     profile: Profile,
-    *,
-    many: PlacedMany | None = None,
     others: Mapping[str, Profile] = MappingProxyType({}),
     limits: Limits = STOCK,
-    answers: Answers = NOT_ASKED,
 ) -> Recomputation:
-    """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`.
+    """Decide again, once on this state. `others`: profiles of the same configuration; `limits`: of etcd's transactions,
+    by which gangs are refused.
 
-    `many`: the whole decision, where the pod was decided with others; `others`: profiles of the same configuration;
-    `limits`: of etcd's transactions, by which gangs are refused; `answers`: what extenders were recorded to say.
-    No extender is called.
+    Raises `NotFound` when the state does not hold the pod, `InvalidObject` for answers of extenders that no release
+    packed, and `PluginError`.
     """
-    computation = outcome.computation
-    cache = _cache(state)
-    pod = _subject(cache, state.revision, key, outcome)
+    outcome, cache = decision.outcome, state.cache
+    computation, answers = outcome.computation, _answers(decision)
+    pod = _subject(cache, decision)
     remaking = Remaking(cache, pod, profile, others, state.format, limits)
 
     def evaluate() -> Evaluation:
@@ -185,9 +183,9 @@ def recompute(
             preemption=answers.preemption,
         )
 
-    remade = _remade(remaking, outcome, many, answers, evaluate)
+    remade = _remade(remaking, decision, answers, evaluate)
     compared, evaluation = remade.compared, remade.evaluation
-    notes = list(_notes(outcome, evaluation, many))
+    notes = list(_notes(decision, evaluation))
     if compared is None and evaluation is None:
         evaluation = evaluate()
     elif evaluation is None and compared is not None:
@@ -197,7 +195,7 @@ def recompute(
     scoring = tuple(one.extender for one in said if one.scores)
     asked = evaluation is not None
     return Recomputation(
-        pod=key,
+        pod=decision.pod,
         computation=computation,
         recorded=compared.recorded if compared is not None else said_alone(outcome),
         recomputed=compared.again if compared is not None else None,
@@ -212,13 +210,17 @@ def recompute(
     )
 
 
+def _answers(decision: RecordedDecision) -> Answers:
+    try:
+        return answered(decision.answers)
+    except (TypeError, ValueError) as error:
+        raise InvalidObject(f"the recorded answers of extenders cannot be read: {error}") from error
+
+
 def _remade(
-    remaking: Remaking,
-    outcome: Placed | Refused,
-    many: PlacedMany | None,
-    answers: Answers,
-    evaluate: Callable[[], Evaluation],
+    remaking: Remaking, decision: RecordedDecision, answers: Answers, evaluate: Callable[[], Evaluation]
 ) -> Remade:
+    outcome, many = decision.outcome, decision.many
     part = part_of(many, remaking.pod.key) if many is not None else None
     if many is None or part is None:
         return remaking.alone(outcome, answers)
@@ -229,33 +231,22 @@ def _remade(
     return remaking.in_cohort(many, part, seats)
 
 
-def _notes(outcome: Placed | Refused, evaluation: Evaluation | None, many: PlacedMany | None) -> Iterator[str]:
+def _notes(decision: RecordedDecision, evaluation: Evaluation | None) -> Iterator[str]:
+    outcome = decision.outcome
     if evaluation is not None and evaluation.refused_before_filtering:
         yield f"{evaluation.refused_before_filtering} refused the pod before any filter ran"
     gang = outcome.computation.gang
-    if gang and many is not None and isinstance(outcome, Refused):
+    if gang and decision.many is not None and isinstance(outcome, Refused):
         yield f"gang {gang} was refused as a whole: what is said of nodes is for the pod alone, before other members"
     if isinstance(outcome, Refused) and outcome.late is not None:
         point = outcome.late.point.capitalize()
         yield f"{outcome.late.plugin} refused the chosen node {outcome.late.node} afterwards, at {point}, by the record"
 
 
-def _cache(state: PastState) -> Cache:
-    """The state as a worker has it; pods have the priorities that the classes of then gave them."""
-    cache = Cache(clock=lambda: 0.0)
-    for node in state.nodes:
-        cache.set_node(node)
-    for thing in state.surroundings:
-        cache.set_surrounding(thing)
-    for pod in state.pods:
-        cache.set_pod(pod)
-    cache.progress.advance(state.revision)
-    return cache
-
-
-def _subject(cache: Cache, revision: int, key: PodKey, outcome: Placed | Refused) -> Pod:
+def _subject(cache: Cache, decision: RecordedDecision) -> Pod:
+    key, revision = decision.pod, cache.progress.revision
     pod = cache.pods.get(key)
-    if pod is None or pod.create_revision != outcome.create_revision:
+    if pod is None or pod.create_revision != decision.outcome.create_revision:
         raise NotFound(f"etcd held no pod {key} at revision {revision}: it was changed behind wharfinger's back")
     return pod
 

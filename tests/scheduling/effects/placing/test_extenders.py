@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,9 +34,9 @@ from wharfinger.scheduling.contracts.scheduling import Placed, PlaceInput, Place
 from wharfinger.scheduling.effects.binding.core import Core
 from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing.deciding import Decider
-from wharfinger.scheduling.effects.placing.extenders import MOST_ROUNDS, answered, outcome_of, question_of
+from wharfinger.scheduling.effects.placing.extenders import MOST_ROUNDS, outcome_of, question_of
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
-from wharfinger.scheduling.reading.recomputation import read_past, recompute
+from wharfinger.scheduling.reading.recomputation import RecordedDecision, read_past, recompute
 from wharfinger.scheduling.state.pool import Identity, Ownership, Pool
 
 URL = "http://extender"
@@ -123,12 +124,13 @@ async def test_the_decision_is_made_again_from_the_recorded_answers(world: World
     placed = await attempts.place("web", answers)
     assert isinstance(placed, Placed)
 
-    past = await read_past(hand.store, placed.computation.revision)
-    again = recompute(past, PodKey("default", "web"), placed, attempts.profile, answers=answered(answers))
+    past = partial(read_past, hand.store, placed.computation.revision)
+    decision = RecordedDecision(PodKey("default", "web"), placed, answers=answers)
+    again = recompute(await past(), decision, attempts.profile)
     assert again.same
     assert again.filters[-1] == URL
     assert {one.node: dict(one.refusals) for one in again.nodes} == {"a": {URL: ("no licence",)}, "b": {}}
-    assert not recompute(past, PodKey("default", "web"), placed, attempts.profile).same
+    assert not recompute(await past(), decision._replace(answers=NO_ANSWERS), attempts.profile).same
 
 
 async def test_a_refusal_names_extenders_as_the_rejector(world: World) -> None:

@@ -20,7 +20,7 @@ from wharfinger.scheduling.contracts.computation import Assumed
 from wharfinger.scheduling.contracts.scheduling import Bound, Placed
 from wharfinger.scheduling.effects.placing import payload
 from wharfinger.scheduling.reading.deciding_again import decide_again
-from wharfinger.scheduling.reading.recomputation import Recomputation
+from wharfinger.scheduling.reading.recomputation import Recomputation, RecordedDecision
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(catch_up=1.0, behind=1.0)
@@ -84,7 +84,7 @@ async def swayed(world: World, members: tuple[str, ...] = MEMBERS) -> Placed:
 
 async def again(world: World, record: Placed) -> Recomputation:
     pod = PodKey("default", record.uid.removeprefix("uid-"))
-    return await decide_again(world.store, pod, record, load_profiles)
+    return await decide_again(world.store, RecordedDecision(pod, record), load_profiles)
 
 
 async def test_record_has_what_is_needed_to_recompute_the_decision(world: World) -> None:
