@@ -30,8 +30,8 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Store
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput

@@ -22,9 +22,9 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.fleet.contracts.fleet_records import stored
 from wharfinger.fleet.model.fleet import Grant
-from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.config.dynamic import ProfileValue, digest, read_value
+from wharfinger.framework.plugins.arguments import PluginArgs
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration

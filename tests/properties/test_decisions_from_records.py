@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.properties.shares import in_quarters
 from tests.scheduling.world import Hand, World, node_object
 from wharfinger.etcd import keys
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_configuration, load_profiles
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.contracts.scheduling import Placed, Refused
 from wharfinger.scheduling.reading.deciding_again import decide_again

@@ -12,8 +12,8 @@ from tests.framework.doubles import Refuser, Scorer
 from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.plugins.node_independent import DefaultBinder, PrioritySort
+from wharfinger.framework.preferred_nodes import Preference
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.testing.builders import node, pod, snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
-from wharfinger.framework.scoring import members_digest
+from wharfinger.framework.preferred_nodes import members_digest
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.process.records import InstanceRecord

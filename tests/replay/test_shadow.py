@@ -8,7 +8,7 @@ import pytest
 
 from tests.replay.replay_stage import Stage
 from tests.scheduling.world import CLUSTER, NOW
-from wharfinger.framework.scoring import PreferredNodes
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.replay.archive.spool import Spool
 from wharfinger.replay.changes import ProfileChange

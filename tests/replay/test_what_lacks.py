@@ -7,7 +7,7 @@ from typing import Any
 from tests.replay.replay_stage import Stage
 from tests.scheduling.world import PROFILES, Hand
 from wharfinger.etcd import keys
-from wharfinger.framework.scoring import PreferredNodes
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.process.records import InstanceRecord
 from wharfinger.replay.recorded import DecidedRun, Lack
 from wharfinger.scheduling.contracts.computation import LateVerdict

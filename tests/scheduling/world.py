@@ -18,9 +18,9 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.etcd import keys
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Store
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.documents.formats import format_of
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import PodKey

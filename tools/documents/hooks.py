@@ -23,7 +23,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pydantic import BaseModel
 
-from wharfinger.framework.args import ConfigPart
+from wharfinger.framework.config.validation import ConfigPart
 
 ROOT = Path(__file__).parents[2]
 COPIED = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}

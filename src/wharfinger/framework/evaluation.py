@@ -14,17 +14,18 @@ from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, ExtenderVerdicts
 from wharfinger.framework.local_table import DEAD
-from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
-from wharfinger.framework.search import (
+from wharfinger.framework.preferred_nodes import Preference
+from wharfinger.framework.scoring import Scores, choose, prefer, ranking
+from wharfinger.framework.search import Search, outside
+from wharfinger.framework.status import Status
+from wharfinger.objects.model.decision import (
     NO_NODES,
-    Search,
-    outside,
+    Decision,
+    Ranked,
     refused_before_filtering,
     refused_by_nodes,
     with_post_filter,
 )
-from wharfinger.framework.status import Status
-from wharfinger.objects.model.decision import Decision, Ranked
 from wharfinger.objects.model.extenders import EXTENDER
 from wharfinger.objects.model.gang import GANG_SCHEDULING
 from wharfinger.objects.model.pod import Pod

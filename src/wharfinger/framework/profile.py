@@ -20,13 +20,16 @@ from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
 from wharfinger.framework.async_plugins import CalledPlugins
 from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.extenders.extended_search import add_scores
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts, PreemptionVerdicts
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import NOT_ASKED, PERMITTED, Permission, PostFilterResult, PreemptionTurn
 from wharfinger.framework.local_table import LocalFilter, LocalPlugins, LocalScore, local_by_form
-from wharfinger.framework.scoring import Preference, Scorer, add_scores
-from wharfinger.framework.search import Domain, Search
+from wharfinger.framework.preferred_nodes import Preference
+from wharfinger.framework.scoring import Scorer
+from wharfinger.framework.search import Search
 from wharfinger.framework.searcher import FailedSearch, Searcher
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, ask, call, unresolvable, unschedulable

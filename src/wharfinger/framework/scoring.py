@@ -2,17 +2,11 @@
 
 Ties are broken by a hash of the pod's uid and the node's name: the same on every machine, whatever the order of the
 nodes, and spread evenly over equal nodes.
-
-Workers that share a cluster and decide at the same time for alike pods would choose the same few best nodes, and all
-but one would lose the transaction. So each has preferred nodes, by rendezvous hashing over the ready workers, and takes
-one of these first among nodes that are hardly worse than the best. A worker that is wrong about the others only
-contends as before.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework.adapters import ScoreStep
-from wharfinger.framework.columns import BoolColumn, IntColumn, NodeNames, RowNumbers, name_hash
+from wharfinger.framework.columns import IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_table import DEAD, LocalTable, skips_score
-from wharfinger.framework.search import Extended, Search
+from wharfinger.framework.preferred_nodes import Preference
+from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, ask
 from wharfinger.objects.model.pod import Pod
@@ -34,25 +29,6 @@ FEW = 8
 """So many of many are found one after the other, more by sorting."""
 PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSelection], Status]]"
 """A plugin's name and its PreScore."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preference:
-    """Nodes to be chosen before others that are not much better."""
-
-    preferred: BoolColumn
-    """By row of the snapshot."""
-    margin: int
-    """Points of the total by which they may be worse than the best."""
-    rows: RowNumbers = field(init=False)
-    """The preferred ones."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", self.preferred.nonzero()[0])
-
-    def positions(self, scores: Scores) -> RowNumbers:
-        """The preferred positions, feasible or not."""
-        return self.rows if isinstance(scores.rows, slice) else self.preferred[scores.rows].nonzero()[0]
 
 
 @dataclass(slots=True)
@@ -137,19 +113,6 @@ def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, s
             scores.sums += column
 
 
-def add_scores(scores: Scores, extended: Extended) -> None:
-    """Add the extenders' points to scores of feasible rows alone, and show each extender as one that scored."""
-    columns = {name: column[scores.rows] for name, column in extended.scores.items()}
-    if not columns:
-        return
-    total: IntColumn = sum(columns.values(), np.zeros(len(scores.sums), dtype=np.int64))
-    lowest = int(total.min(initial=0))  # below 0, a sum would mean that the node is not feasible
-    scores.sums = scores.sums + (total - lowest)
-    scores.constant += lowest
-    scores.order = (*scores.order, *columns)
-    scores.made.update(columns)
-
-
 def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
     """The best position: the highest total, then the tie-break."""
     sums = scores.sums
@@ -165,7 +128,7 @@ def prefer(best: int, scores: Scores, snapshot: Snapshot, pod: Pod, preference: 
     """The position that is chosen before the best one; the best itself when it is preferred, or nothing near it is."""
     if preference.preferred[scores.row(best)]:
         return best
-    own = preference.positions(scores)
+    own = preference.positions(scores.rows)
     sums = scores.sums[own]
     highest = sums.max(initial=DEAD)
     if highest < _nearest(int(scores.sums[best]), preference):
@@ -182,7 +145,7 @@ def ranking(
         return _first_few(*scores.tied, count)
     left = scores.sums.copy()
     if preference is not None:
-        own = preference.positions(scores)
+        own = preference.positions(scores.rows)
         near = own[left[own] >= _nearest(int(left.max(initial=DEAD)), preference)]
         left[near] += preference.margin + 1  # above all others
     best_first: list[int] = []
@@ -219,68 +182,3 @@ def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod)
     """A number for each of these positions: the highest goes first, of equal ones the first."""
     rows = places if isinstance(scores.rows, slice) else scores.rows[places]
     return snapshot.node_columns.names.tie_break(rows, pod.uid)
-
-
-_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-"""Shifts and factors of splitmix64's finalizer (Steele, Lea and Flood 2014): every bit of the sum depends on all."""
-
-
-class PreferredNodes:
-    """The nodes of one worker."""
-
-    def __init__(self, margin: int = 0) -> None:
-        """`margin`: points of the total by which one's own node may be worse than the best; 0 = all nodes are equal."""
-        self.margin = margin
-        self.members: tuple[str, ...] = ()
-        """The workers that share the nodes, sorted."""
-        self.me: str | None = None
-        """This worker among them; None while it serves nothing."""
-        self.digest = members_digest(self.members)
-        """Of the members."""
-        self._known: tuple[NodeNames, Preference] | None = None
-
-    def share(self, members: Iterable[str], me: str | None) -> None:
-        """Take over who shares the nodes."""
-        self.members, self.me = tuple(sorted(members)), me
-        self.digest = members_digest(self.members)
-        self._known = None
-
-    def preference(self, snapshot: Snapshot) -> Preference | None:
-        """This worker's nodes among those of the snapshot; None when no other worker shares them, or it serves nothing.
-
-        Made anew when the nodes or the members changed, not for every decision.
-        """
-        if not self.margin or self.me not in self.members or len(self.members) == 1:
-            return None
-        names = snapshot.node_columns.names
-        if self._known is None or self._known[0] is not names:
-            self._known = names, Preference(owned(names, self.members, self.me), self.margin)
-        return self._known[1]
-
-
-def members_digest(members: Iterable[str]) -> str:
-    """What decisions say of members who are too many to be named: 16 hex digits, the same in every release."""
-    return hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:16]
-
-
-def owned(names: NodeNames, members: Iterable[str], me: str) -> BoolColumn:
-    """By row, the nodes that rendezvous hashing over the members gives to `me`: the same in every release.
-
-    Decisions are recorded with the members, not with the nodes.
-    """
-    mine = _weights(names, me)
-    owner: BoolColumn = np.ones(len(mine), dtype=np.bool_)
-    for member in members:
-        if member != me:
-            weights = _weights(names, member)
-            # Equal weights go by name: two owners would contend for the node, and without one no worker prefers it.
-            owner &= (mine > weights) | ((mine == weights) & (me < member))
-    return owner
-
-
-def _weights(names: NodeNames, member: str) -> NDArray[np.uint64]:
-    mixed = names.hashes ^ np.uint64(name_hash(member))
-    for shift, factor in _STEPS:
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    weights: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
-    return weights

@@ -17,11 +17,13 @@ from wharfinger.framework import sampling
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.domain import Domain
+from wharfinger.framework.extenders.extended_search import extend, refuses
 from wharfinger.framework.extenders.extender_verdicts import ExtenderVerdicts
 from wharfinger.framework.interface import NOT_ASKED, PreemptionTurn, PreFilter
 from wharfinger.framework.local_table import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.search import Domain, Search, SpanningVerdicts, contradiction, extend, outside, refuses
+from wharfinger.framework.search import Search, SpanningVerdicts, outside
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unresolvable
 from wharfinger.objects.model.pod import Pod
@@ -263,6 +265,14 @@ class Searcher:
                 if not answer.ok:
                     return answer
         return status
+
+
+def contradiction(plugins: Sequence[str]) -> str:
+    """Reason when the nodes that PreFilter plugins named have none in common."""
+    names = sorted(plugins)
+    if len(names) == 1:
+        return f"node(s) didn't satisfy plugin {names[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
 
 
 def verify_alone(pod: Pod, search: Search, info: NodeInfo) -> Status:

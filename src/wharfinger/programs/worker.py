@@ -19,9 +19,9 @@ from wharfinger.framework.config.file_fields import SchedulerConfiguration
 from wharfinger.framework.config.load import Configuration
 from wharfinger.framework.config.validation import refuse
 from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.loops.connecting import ConnectedApi
 from wharfinger.kubernetes.loops.worker_loops import KubernetesParts

@@ -14,7 +14,7 @@ from typing import Protocol
 from wharfinger.errors import Compacted
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue, Page, Read, WatchBatch
-from wharfinger.framework.scoring import members_digest
+from wharfinger.framework.preferred_nodes import members_digest
 from wharfinger.objects.documents.formats import ObjectFormat
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.scheduling.contracts.computation import OwnNodes

@@ -10,7 +10,6 @@ import pytest
 
 from tests.framework.config.configurations import profile, with_args
 from wharfinger.errors import InvalidConfiguration, InvalidObject
-from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry, why_unknown
 from wharfinger.framework.config.dynamic import (
     VALUES,
@@ -25,6 +24,7 @@ from wharfinger.framework.config.dynamic import (
     read_value,
     targets,
 )
+from wharfinger.framework.plugins.arguments import PluginArgs
 from wharfinger.framework.plugins.builtin import catalog
 from wharfinger.framework.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.objects.documents import documents

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, model_validator
 
 from tests.framework.config.configurations import completed, paths, problems, profile, with_args
-from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.framework.plugins.arguments import PluginArgs
 from wharfinger.framework.plugins.builtin import catalog
 
 

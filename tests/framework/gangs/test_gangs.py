@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from wharfinger.framework.domain import domain, terms_of
 from wharfinger.framework.gangs.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.plugins.names import NODE_RESOURCES_FIT
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.framework.search import domain, terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted, in_order
 from wharfinger.objects.model.pod import HostPort, Pod

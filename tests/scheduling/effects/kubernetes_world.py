@@ -27,8 +27,8 @@ from wharfinger.apiserver.client import NODES, PODS
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
 from wharfinger.etcd import keys
 from wharfinger.framework.extenders.calls import ExtenderCalls
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.kubernetes.effects.adopting import Adopter, present
 from wharfinger.kubernetes.effects.evicting import KubernetesEvictions
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders

@@ -184,7 +184,7 @@ def eviction_of(format_: ClusterFormat, chosen: Eviction | None) -> Eviction:
 
 def seconds_of(option_name: str, text: str, least: str, most: str) -> float:
     """A duration within two others, as Go writes them. Raises `UsageError`, which names the option."""
-    from wharfinger.framework.args import parse_duration
+    from wharfinger.objects.model.durations import parse_duration
 
     try:
         duration = parse_duration(text)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from wharfinger.fleet.model.fleet import LONGEST_TIME, RolloutAction
-from wharfinger.framework.args import Boolean, ConfigPart, Integer
+from wharfinger.framework.config.validation import Boolean, ConfigPart, Integer
 from wharfinger.objects.model.names import is_dns_subdomain, is_label_value
 from wharfinger.objects.model.quantities import NANO, NANO_PER_MILLI, IntOrPercent, parse_quantity, round_up
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from wharfinger.framework.args import API_VERSION, PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry, why_unknown
 from wharfinger.framework.config.extender_fields import ExtenderConfiguration, of_decisions
 from wharfinger.framework.config.file_fields import (
+    API_VERSION,
     DEFAULT_SCHEDULER_NAME,
     MULTI_POINT,
     PluginConfig,
@@ -31,6 +31,7 @@ from wharfinger.framework.config.file_fields import (
     SchedulerConfiguration,
 )
 from wharfinger.framework.config.validation import Problem, problems_of
+from wharfinger.framework.plugins.arguments import PluginArgs
 
 _TOTAL_WEIGHT_LIMIT = (2**63 - 1) // 100
 

@@ -24,12 +24,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.framework.catalog import Catalog, why_unknown
 from wharfinger.framework.config.completion import CompletedProfile, completed_arguments
 from wharfinger.framework.config.file_fields import LONGEST_BACKOFF, PluginConfig
 from wharfinger.framework.config.load import Configuration
-from wharfinger.framework.config.validation import Problem, problems_of, refuse, understood
+from wharfinger.framework.config.validation import ConfigPart, Integer, Problem, problems_of, refuse, understood
 from wharfinger.objects.model.gang import MOST_TOGETHER
 from wharfinger.objects.model.names import is_dns_label
 from wharfinger.settings import DispatchSettings

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PlainSerializer, PlainValidator, field_validator
 
-from wharfinger.framework.args import Boolean, ConfigPart, Duration, Integer
-from wharfinger.framework.config.validation import Problem
+from wharfinger.framework.config.validation import Boolean, ConfigPart, Duration, Integer, Problem
 from wharfinger.objects.model.extenders import DEFAULT_TIMEOUT, Extender, ExtenderTls
 from wharfinger.objects.model.names import is_qualified_name
 

@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
-from wharfinger.framework.args import API_VERSION, Boolean, ConfigPart, Duration, Integer
 from wharfinger.framework.config.extender_fields import ExtenderConfiguration
+from wharfinger.framework.config.validation import Boolean, ConfigPart, Duration, Integer
 
+API_VERSION = "kubescheduler.config.k8s.io/v1"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MULTI_POINT = "multiPoint"
 _UNSUPPORTED = ("placement_generate", "placement_score")

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.framework.args import API_VERSION
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.config.completion import CompletedProfile, complete
 from wharfinger.framework.config.extender_fields import completed as completed_extender
 from wharfinger.framework.config.extender_fields import made, wrong
-from wharfinger.framework.config.file_fields import ProfileConfiguration, SchedulerConfiguration
+from wharfinger.framework.config.file_fields import API_VERSION, ProfileConfiguration, SchedulerConfiguration
 from wharfinger.framework.config.validation import Problem, understood
 from wharfinger.objects.model.extenders import Extender
 

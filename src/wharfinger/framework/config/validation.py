@@ -1,7 +1,10 @@
-"""Validates what was written without stopping at the first malformed part, and reports all that is wrong as one error.
+"""What users write as pydantic models: their base, types of fields, and how they are read.
 
-A malformed field would hide what is wrong beside it, because pydantic's models give no object then. So what is
-malformed is reported with the path of its field, taken out, and the rest validated again, until it is well-formed.
+Fields are spelled in camelCase, unknown ones are refused, and null means absent.
+
+Reading does not stop at the first malformed part, and reports all that is wrong as one error. A malformed field would
+hide what is wrong beside it, because pydantic's models give no object then. So what is malformed is reported with the
+path of its field, taken out, and the rest validated again, until it is well-formed.
 
 Some problems of a field are there only because of what another field says, such as a type. A type that cannot be read
 has its default while the other fields are checked. What is wrong with them only beside that default was not written by
@@ -14,13 +17,24 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from wharfinger.errors import InvalidConfiguration, InvalidObject
+from wharfinger.objects.model.durations import parse_duration, written_duration
 
 Problem = tuple[str, str]
 """Path of the field, and what is wrong with it."""
@@ -33,6 +47,34 @@ LONGEST_FIELD = 100
 _MAPPING = re.compile("a valid dictionary( or instance of [A-Za-z]+)?")
 _SIMILAR = 0.75
 """From 0 to 1, as `difflib` measures it: from here on a word is taken for a misspelt field."""
+
+
+Integer = Annotated[int, Field(strict=True)]
+"""A whole number; text and booleans are none, as in every Kubernetes object."""
+Boolean = Annotated[bool, Field(strict=True)]
+"""`true` or `false`; text and numbers are neither."""
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration),
+    PlainSerializer(written_duration, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+"""A field that is written as text and held in nanoseconds; its default is given in nanoseconds."""
+
+
+class ConfigPart(BaseModel):
+    """A mapping inside a configuration."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, written: Any) -> Any:
+        if isinstance(written, Mapping):
+            return {key: value for key, value in written.items() if value is not None}
+        return written
 
 
 def problems_of(

@@ -25,8 +25,8 @@ from wharfinger.framework.extenders.extender_verdicts import (
     PreemptionVerdicts,
 )
 from wharfinger.framework.interface import PreemptionTurn
+from wharfinger.framework.preferred_nodes import Preference
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference
 from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unschedulable

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.domain import Domain, domain
+from wharfinger.framework.preferred_nodes import Preference
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference
-from wharfinger.framework.search import Domain, domain
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import Wanted
 from wharfinger.objects.model.node import CPU, MEMORY, PODS

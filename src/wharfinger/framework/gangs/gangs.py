@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.gangs.gang_domains import Engine, domains_for
+from wharfinger.framework.preferred_nodes import Preference
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference
-from wharfinger.framework.search import Domain
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Wanted
 from wharfinger.objects.model.pod import Pod

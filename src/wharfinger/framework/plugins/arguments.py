@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from wharfinger.framework.args import Boolean, ConfigPart, Integer, PluginArgs
+from wharfinger.framework.config.validation import Boolean, ConfigPart, Integer
 from wharfinger.objects.model.names import is_label_value, is_qualified_name
 from wharfinger.objects.model.node import CPU, MEMORY
 from wharfinger.objects.model.selectors import (
@@ -19,6 +19,14 @@ from wharfinger.objects.model.selectors import (
     SpreadConstraint,
     parse_integer,
 )
+
+
+class PluginArgs(ConfigPart):
+    """Base of a plugin's arguments.
+
+    `apiVersion` and `kind`, which Kubernetes writes beside them, are no fields: the reader of a configuration checks
+    and removes them.
+    """
 
 
 def _resource(name: str) -> str:

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from wharfinger.framework import search
 from wharfinger.framework.columns import RowNumbers, name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.extenders.extender_verdicts import CandidateVictims, PreemptionVerdicts, VictimPod
@@ -26,6 +25,7 @@ from wharfinger.framework.plugins.arguments import DefaultPreemptionArgs
 from wharfinger.framework.row_memo import DomainSums, RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from wharfinger.objects.model.decision import refused_by_nodes
 from wharfinger.objects.model.events import Action, Resource
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.surroundings import DisruptionBudget
@@ -213,7 +213,7 @@ def _explained(nodes: int, tried: int, uninhabited: int, refusals: Sequence[Stat
     for status in refusals:
         for reason in status.reasons:
             reasons[reason] = reasons.get(reason, 0) + 1
-    return search.refused_by_nodes(nodes, reasons)
+    return refused_by_nodes(nodes, reasons)
 
 
 def _refused(reason: str) -> PostFilterResult:

@@ -2,11 +2,12 @@
 
 A decision is a value; it can be computed again from the same snapshot, pod and profile. It keeps the
 summary; verdicts of every plugin on every node are computed from the snapshot when asked for.
+The FailedScheduling text is written as kube-scheduler's FitError writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wharfinger.objects.model.pod import PodKey
@@ -64,3 +65,23 @@ class Decision:
     def totals(self) -> Mapping[str, int]:
         """Node -> total; empty when scoring was skipped."""
         return {ranked.node: ranked.total for ranked in self.ranking}
+
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+def refused_before_filtering(nodes: int, reason: str) -> str:
+    """A PreFilter plugin refused the pod altogether."""
+    return f"0/{nodes} nodes are available: {reason}."
+
+
+def refused_by_nodes(nodes: int, reasons: Mapping[str, int]) -> str:
+    """No node passed; `reasons`: how many nodes gave each. Pairs are sorted as texts, so 10 comes before 9."""
+    text = f"0/{nodes} nodes are available:"
+    pairs = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"{text} {', '.join(pairs)}." if pairs else text
+
+
+def with_post_filter(message: str, additions: Sequence[str]) -> str:
+    """What PostFilter plugins had to add."""
+    return " ".join([message, *additions])

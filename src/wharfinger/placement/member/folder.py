@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
-from wharfinger.framework.args import Boolean, ConfigPart
-from wharfinger.framework.config.validation import refuse, understood
+from wharfinger.framework.config.validation import Boolean, ConfigPart, refuse, understood
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.addresses import is_loopback
 from wharfinger.objects.model.formats import ClusterFormat

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from wharfinger.framework.args import ConfigPart
-from wharfinger.framework.config.validation import BecauseOf, Problem, refuse, stands, understood
+from wharfinger.framework.config.validation import BecauseOf, ConfigPart, Problem, refuse, stands, understood
 from wharfinger.objects.documents.fields import part
 from wharfinger.objects.model.placement_kinds import (
     BUDGET,

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from wharfinger.framework.args import Boolean, ConfigPart, Integer
-from wharfinger.framework.config.validation import STORED, Problem, stored
+from wharfinger.framework.config.validation import STORED, Boolean, ConfigPart, Integer, Problem, stored
 from wharfinger.objects.model.quantities import IntOrPercent
 from wharfinger.placement.model.delivery import DeliverySpec, ResourceSelector, RolloutBudget, SelectionScope
 from wharfinger.placement.spec.placement_policy_fields import (

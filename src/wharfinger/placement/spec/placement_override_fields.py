@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from wharfinger.errors import InvalidObject
-from wharfinger.framework.args import ConfigPart
-from wharfinger.framework.config.validation import BecauseOf, Problem, stored
+from wharfinger.framework.config.validation import BecauseOf, ConfigPart, Problem, stored
 from wharfinger.objects.model.placement_kinds import CLUSTER_OVERRIDE, OVERRIDE
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.placement.model.delivery import ObjectId, Override, OverridePatch, OverrideRule

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.framework.config.validation import STORED, Problem
+from wharfinger.framework.config.validation import STORED, ConfigPart, Integer, Problem
 from wharfinger.objects.model.names import is_dns_subdomain, is_label_value, is_qualified_name
 from wharfinger.objects.model.quantities import parse_amount
 from wharfinger.objects.model.selectors import LabelSelector, Operator, Requirement

@@ -13,9 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from wharfinger.framework import args
-from wharfinger.framework.args import ConfigPart, Integer
-from wharfinger.framework.config.validation import STORED, Problem, stored, understood
+from wharfinger.framework.config.validation import STORED, ConfigPart, Integer, Problem, stored, understood
+from wharfinger.objects.model import durations
 from wharfinger.objects.model.placement_kinds import (
     CLUSTER_UPDATE_RUN,
     CLUSTER_UPDATE_STRATEGY,
@@ -75,7 +74,7 @@ def _wait(text: str, info: ValidationInfo) -> str:
     if not _WAIT.fullmatch(text):
         raise ValueError("must be a duration in hours, minutes and seconds, such as 15m or 1h30m")
     try:
-        nanoseconds = args.parse_duration(text)
+        nanoseconds = durations.parse_duration(text)
     except ValueError as error:
         raise ValueError(str(error)) from None
     if nanoseconds <= 0 and info.context != STORED:
@@ -102,7 +101,7 @@ class StageTaskFields(ConfigPart):
     def value(self) -> StageTask:
         """The task; its type is there."""
         return StageTask(
-            TaskKind(self.type or ""), args.parse_duration(self.wait_time) / 1e9 if self.wait_time else 0.0
+            TaskKind(self.type or ""), durations.parse_duration(self.wait_time) / 1e9 if self.wait_time else 0.0
         )
 
 

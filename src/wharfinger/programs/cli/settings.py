@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.framework.args import written_duration
 from wharfinger.framework.config.file_fields import ClientConnection, LeaderElection
 from wharfinger.framework.config.load import Configuration
+from wharfinger.objects.model.durations import written_duration
 from wharfinger.programs.cli.flags import KubeFlags
 from wharfinger.serving.exposition import exposition
 from wharfinger.serving.options import (

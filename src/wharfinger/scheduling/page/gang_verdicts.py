@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import NotFound
+from wharfinger.framework.domain import Domain, Terms, domain
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.gangs import gangs
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.search import Domain, Terms, domain
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.gang import GANG_SCHEDULING, Gang, GangKey, PodGroup, Wanted, counts, gang_of, in_order
 from wharfinger.objects.model.pod import Pod

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
+from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.preferred_nodes import Preference, owned
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference, owned
-from wharfinger.framework.search import Domain, domain, terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents.decode import decode_surrounding
 from wharfinger.objects.documents.formats import ObjectFormat, format_of

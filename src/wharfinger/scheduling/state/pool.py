@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import Pod
 from wharfinger.process.names import COMMON
 from wharfinger.scheduling.state.cache.cache import Cache

@@ -16,9 +16,9 @@ from wharfinger.framework.extenders.extender_verdicts import (
     PreemptionQuestion,
     PreemptionVerdicts,
 )
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import pod_workflow_id
 from wharfinger.process.parts import ProcessParts

@@ -11,8 +11,8 @@ from tests.scheduling.reading.test_explanation import explained
 from tests.scheduling.reading.test_history import read
 from tests.scheduling.world import PROFILES, Hand, World
 from wharfinger.etcd import keys
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.scheduling.cli import story
 from wharfinger.scheduling.cli.story import tell

@@ -13,8 +13,8 @@ from tests.patience import patient
 from tests.scheduling.world import PROFILES, World
 from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import PreferredNodes
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod
 from wharfinger.scheduling.contracts.cohort_scheduling import (

@@ -11,8 +11,8 @@ import pytest
 from tests.scheduling.world import NOW, PROFILES, World
 from wharfinger.framework.catalog import Enabled
 from wharfinger.framework.interface import Permission
+from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import PreferredNodes, members_digest
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.scheduling.contracts.computation import Computation, LateVerdict, OwnNodes

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from wharfinger.errors import InvalidObject, PluginError
 from wharfinger.etcd.store import KeyValue
-from wharfinger.framework.search import terms_of
+from wharfinger.framework.domain import terms_of
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
 from wharfinger.objects.model.node import Node

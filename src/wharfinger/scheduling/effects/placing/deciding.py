@@ -27,8 +27,8 @@ from dataclasses import dataclass, field, replace
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.extenders.consulting import Consulted, consult
+from wharfinger.framework.preferred_nodes import Preference
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.pod import Pod, PodIdentity, PodKey

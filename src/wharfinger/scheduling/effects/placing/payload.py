@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.scoring import PreferredNodes, members_digest
+from wharfinger.framework.preferred_nodes import PreferredNodes, members_digest
 from wharfinger.framework.snapshot import Nominations
 from wharfinger.objects.model.decision import Ranked
 from wharfinger.objects.model.pod import Pod

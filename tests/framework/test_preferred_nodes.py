@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.framework.columns import NodeNames
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.scoring import PreferredNodes, owned
+from wharfinger.framework.preferred_nodes import PreferredNodes, owned
 from wharfinger.testing.builders import node, snapshot
 
 MEMBERS = ("common/0", "common/1", "common/2", "common/3")

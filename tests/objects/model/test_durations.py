@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.framework.args import parse_duration, written_duration
+from wharfinger.objects.model.durations import parse_duration, written_duration
 
 SECOND = 10**9
 
