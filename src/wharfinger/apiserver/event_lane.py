@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from wharfinger.apiserver.client import EVENTS, ApiAnswer, ApiClient
+from wharfinger.apiserver.client import CONFLICT, EVENTS, NOT_FOUND, ApiAnswer, ApiClient
 from wharfinger.apiserver.events import SCHEDULED, WARNING, ApiEvent, RecentEvents, Said, Series, series_patch
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
 
@@ -268,7 +268,7 @@ class EventLane:
         if answer is None:
             return  # the next repeat, or a sweep, tries again
         written = answer.done
-        if answer.code == 404 and event is not None and event.name != series.name:
+        if answer.code == NOT_FOUND and event is not None and event.name != series.name:
             written = await self._create(event, count) is EventOutcome.WRITTEN
             series.name = event.name
         if written:
@@ -282,7 +282,7 @@ class EventLane:
         answer = await self._ask(lambda: self._apiserver.create(EVENTS, body, namespace=event.namespace))
         if answer is None:
             return EventOutcome.UNAVAILABLE
-        if answer.done or answer.code == 409:  # 409: an earlier try, here or on another worker, created it
+        if answer.done or answer.code == CONFLICT:  # an earlier try, here or on another worker, created it
             return EventOutcome.WRITTEN
         log.debug("event_refused event=%s code=%d message=%r", event.name, answer.code, answer.message)
         return EventOutcome.REFUSED

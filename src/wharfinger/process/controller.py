@@ -109,13 +109,6 @@ class Controller(ABC):
         while timers and timers[0][0] <= now:
             yield heapq.heappop(timers)[1]
 
-    async def _breathe(self, began: float) -> float:
-        """Let others run after a stretch; returns when it began."""
-        if self._clock() - began <= STRETCH:
-            return began
-        await asyncio.sleep(0)
-        return self._clock()
-
     def _look_at(self, key: str, at: float) -> None:
         """Look at the key at that time (clock seconds)."""
         heapq.heappush(self._later, (at, key))

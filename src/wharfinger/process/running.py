@@ -68,6 +68,14 @@ async def first_to_end(*several: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def breathe(began: float, clock: Callable[[], float], stretch: float) -> float:
+    """Let others run where this took longer than `stretch` seconds since `began`; returns since when it goes on."""
+    if clock() - began <= stretch:
+        return began
+    await asyncio.sleep(0)
+    return clock()
+
+
 class SignsOfLife:
     """Signs of the event loop, by which a lease is kept alive: a process that hangs is replaced as one that died."""
 

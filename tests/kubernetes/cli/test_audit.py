@@ -251,14 +251,14 @@ async def test_status_says_why_the_lease_cannot_be_taken() -> None:
     between = Between()
     await between.begin()
 
-    binds = await status_of(between, hindered="the Lease cannot be held (403)")
+    binds = await status_of(between, hindered="the Lease cannot be held: 403")
     await between.store.delete(keys.ACTIVE)
-    found = await status_of(between, hindered="the Lease cannot be held (403)")
+    found = await status_of(between, hindered="the Lease cannot be held: 403")
 
     assert binds.warnings() == []
-    assert found.warnings() == ["nothing is bound: the Lease cannot be held (403)"]
-    assert status.to_plain(found)["hindered"] == "the Lease cannot be held (403)"
-    assert "May bind:    no: the Lease cannot be held (403)" in list(_lines(found))
+    assert found.warnings() == ["nothing is bound: the Lease cannot be held: 403"]
+    assert status.to_plain(found)["hindered"] == "the Lease cannot be held: 403"
+    assert "May bind:    no: the Lease cannot be held: 403" in list(_lines(found))
 
 
 async def test_old_copies_another_cluster_and_no_importer_are_warnings() -> None:

@@ -15,7 +15,7 @@ import orjson
 from tests.virtual_time import VirtualTime
 from wharfinger.apiserver.client import LEASES, NODES, PODS
 from wharfinger.etcd import keys
-from wharfinger.kubernetes.effects.election import Election, LeaseTerms
+from wharfinger.kubernetes.effects.election import Election
 from wharfinger.kubernetes.loops.importing import Importing
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import InstanceRecord
@@ -54,20 +54,18 @@ class ImportingHand:
             lease_clock=site.time,
             utc_now=site.utc_now,
             rng=random.Random(number),
+            pause=site.time.pause,
         )
-        terms = LeaseTerms(
-            NAME, NAMESPACE, OURS, settings.lease_duration, settings.renew_deadline, settings.retry_period
-        )
+        terms = replace(settings, name=NAME, namespace=NAMESPACE)
         self.importing = Importing(
             process,
             self.api,
             KubernetesSettings(election=replace(settings, enabled=elects)),
-            election=Election(self.api, terms, clock=site.time, utc_now=site.utc_now) if elects else None,
+            election=Election(self.api, terms, OURS, clock=site.time, utc_now=site.utc_now) if elects else None,
             resources=(PODS, NODES),
             limits=Limits(),
             holder=self.name,
             whole=whole,
-            pause=site.time.pause,
         )
         self.task = asyncio.create_task(self.importing.run(), name=self.name)
 

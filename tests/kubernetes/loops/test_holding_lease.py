@@ -129,7 +129,7 @@ async def test_a_lease_that_is_released_is_taken_within_a_retry(site: Site) -> N
 async def test_a_forbidden_lease_is_a_trouble(site: Site) -> None:
     hand = await site.hand(before=lambda api: api.faults.forbid("create", LEASES))
     assert await site.active() == ""
-    assert "cannot be held (403)" in hand.importing.trouble["lease"]
+    assert "cannot be held: 403" in hand.importing.trouble["lease"]
     await site.time.advance(5)
     assert "lease" in hand.importing.trouble
     hand.api.faults.clear()

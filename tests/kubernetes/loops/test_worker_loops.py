@@ -95,7 +95,7 @@ async def test_a_refused_lease_is_told_after_some_seconds(site: Site) -> None:
     hand = await site.hand(before=lambda api: api.faults.forbid("create", LEASES))
     assert (await site.imported()).hindered == ""
     await site.time.advance(5)
-    assert "cannot be held (403)" in (await site.imported()).hindered
+    assert "cannot be held: 403" in (await site.imported()).hindered
     hand.api.faults.clear()
     await site.time.advance(4)
     assert (await site.imported()).hindered == ""

@@ -8,7 +8,6 @@ times in the record are never compared with ours. kube-scheduler, with the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -17,32 +16,10 @@ from wharfinger.apiserver import client
 from wharfinger.apiserver.client import CONFLICT, NOT_FOUND, ApiAnswer, ApiClient, revision_of
 from wharfinger.apiserver.events import micro_time
 from wharfinger.kubernetes.effects.copying import ApiWentBack
+from wharfinger.settings import ElectionSettings
 
-JITTER = 1.2
-"""Of client-go's tries; the deadline has to leave room for one more."""
 RELEASED_FOR = 1
 """Seconds in a released Lease, as client-go writes them."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseTerms:
-    """Of a LeaderElectionConfiguration. Raises `ValueError` where client-go's rules are broken."""
-
-    name: str
-    namespace: str
-    identity: str
-    """`<cluster>_<etcd cluster id>`: the same for all workers of an installation."""
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
-
-    def __post_init__(self) -> None:
-        if min(self.lease_duration, self.renew_deadline, self.retry_period) <= 0:
-            raise ValueError("leaseDuration, renewDeadline and retryPeriod must be greater than zero")
-        if int(self.lease_duration) <= self.renew_deadline:
-            raise ValueError("leaseDuration must be greater than renewDeadline")
-        if self.renew_deadline <= JITTER * self.retry_period:
-            raise ValueError(f"renewDeadline must be greater than retryPeriod * {JITTER}")
 
 
 class HoldState(StrEnum):
@@ -60,11 +37,20 @@ class Election:
     """One worker's tries to hold the Lease for its installation."""
 
     def __init__(
-        self, apiserver: ApiClient, terms: LeaseTerms, *, clock: Callable[[], float], utc_now: Callable[[], datetime]
+        self,
+        apiserver: ApiClient,
+        terms: ElectionSettings,
+        identity: str,
+        *,
+        clock: Callable[[], float],
+        utc_now: Callable[[], datetime],
     ) -> None:
-        """`clock`: monotonic seconds."""
+        """`terms`: with the Lease's name; `identity`: `<cluster>_<etcd cluster id>`, the same for all workers of an
+        installation; `clock`: monotonic seconds.
+        """
         self._apiserver = apiserver
         self._terms = terms
+        self._identity = identity
         self._clock = clock
         self._utc_now = utc_now
         self._seen: Mapping[str, Any] | None = None
@@ -89,7 +75,7 @@ class Election:
         self._observe(spec)
         self.holder = str(spec.get("holderIdentity") or "")
         duration = float(spec.get("leaseDurationSeconds") or self._terms.lease_duration)
-        if self.holder not in ("", self._terms.identity) and self._clock() - self._seen_at < duration:
+        if self.holder not in ("", self._identity) and self._clock() - self._seen_at < duration:
             self.trouble = ""
             return HoldState.ANOTHERS
         return self._settled(await self._replace(answer.object, self._ours(spec)))
@@ -98,7 +84,7 @@ class Election:
         """Give it back, so that another scheduler takes over within its retry period. Raises `UpstreamError`."""
         answer = await self._get()
         spec = (answer.object or {}).get("spec") or {}
-        if answer.object is None or spec.get("holderIdentity") != self._terms.identity:
+        if answer.object is None or spec.get("holderIdentity") != self._identity:
             return
         now = micro_time(self._utc_now())
         given_back = {
@@ -118,11 +104,11 @@ class Election:
         now = micro_time(self._utc_now())
         renewed = {
             **spec,
-            "holderIdentity": self._terms.identity,
+            "holderIdentity": self._identity,
             "leaseDurationSeconds": int(self._terms.lease_duration),
             "renewTime": now,
         }
-        if spec.get("holderIdentity") != self._terms.identity:
+        if spec.get("holderIdentity") != self._identity:
             renewed["acquireTime"] = now
             renewed["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         return renewed
@@ -131,17 +117,14 @@ class Election:
         if answer.done and answer.object is not None:
             self._observe(answer.object.get("spec") or {})
             self._revision = max(self._revision, revision_of(answer.object))
-            self.holder, self.trouble = self._terms.identity, ""
+            self.holder, self.trouble = self._identity, ""
             return HoldState.HELD
         if answer.code == CONFLICT:
             return HoldState.MOVED
         return self._refused(answer)
 
     def _refused(self, answer: ApiAnswer) -> HoldState:
-        self.trouble = (
-            f"the Lease {self._terms.namespace}/{self._terms.name} cannot be held ({answer.code}): "
-            f"{answer.message or answer.reason}"
-        )
+        self.trouble = f"the Lease {self._terms.namespace}/{self._terms.name} cannot be held: {answer.words}"
         return HoldState.REFUSED
 
     async def _get(self) -> ApiAnswer:

@@ -56,7 +56,7 @@ class KubernetesEvictions:
         if found.code == NOT_FOUND or (found.object is not None and uid_of(found.object) != pod.uid):
             return ComparedCopy(CopyKind.GONE)
         if found.object is None:
-            raise UpstreamUnavailable(f"pod {pod.key} cannot be read ({found.code}): {found.message}")
+            raise UpstreamUnavailable(f"pod {pod.key} cannot be read: {found.words}")
         obj = found.object
         bound = (obj.get("spec") or {}).get("nodeName") or ""
         if bound == pod.node_name and _says(raw, obj):
@@ -119,10 +119,7 @@ class KubernetesEvictions:
             return True
         if answer.code == CONFLICT:
             return False
-        raise UpstreamUnavailable(
-            f"the API server refuses the eviction of pod {victim.key} ({answer.code}): "
-            f"{answer.message or answer.reason}"
-        )
+        raise UpstreamUnavailable(f"the API server refuses the eviction of pod {victim.key}: {answer.words}")
 
 
 def _says(raw: bytes, obj: Mapping[str, Any]) -> bool:

@@ -318,7 +318,7 @@ class Promises:
         if found.code == NOT_FOUND or (found.object is not None and client.uid_of(found.object) != promise.uid):
             return KnownObject(None)  # the importer removes copy and promise
         if found.object is None:
-            raise UpstreamUnavailable(f"the API server answers {found.code} to a read of pod {pod}: {found.message}")
+            raise UpstreamUnavailable(f"pod {pod} cannot be read: {found.words}")
         return await self._adopter.adopt(present(PODS, found.object))
 
     # --- without a promise --------------------------------------------------------------------

@@ -75,9 +75,7 @@ class Withdrawals:
         if answer.code == NOT_FOUND or is_other_object(answer):  # nothing can be bound any more
             return KnownObject(None)
         if not answer.done or answer.object is None:
-            raise UpstreamUnavailable(
-                f"the API server refuses the fence of pod {pod} ({answer.code}): {answer.message or answer.reason}"
-            )
+            raise UpstreamUnavailable(f"the API server refuses the fence of pod {pod}: {answer.words}")
         # The answer says which came first, the fence or a bind that was on its way.
         return await self._adopter.adopt(present(PODS, answer.object))
 
@@ -108,4 +106,4 @@ class Withdrawals:
         if found.object is not None:
             await self._adopter.adopt(present(PODS, found.object), known, later=True)
         elif found.code != NOT_FOUND:  # of a pod that is gone, the importer removes copy and promise
-            raise UpstreamUnavailable(f"pod {pod} cannot be read ({found.code}): {found.message}")
+            raise UpstreamUnavailable(f"pod {pod} cannot be read: {found.words}")

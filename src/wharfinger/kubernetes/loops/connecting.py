@@ -108,10 +108,7 @@ async def cluster_uid(apiserver: ApiClient) -> str:
     """Which cluster the API is of. Raises `UpstreamError`."""
     answer = await apiserver.get(client.NAMESPACES, SYSTEM_NAMESPACE)
     if not answer.done or answer.object is None:
-        raise UpstreamUnavailable(
-            f"the API server does not show namespace {SYSTEM_NAMESPACE} ({answer.code}): "
-            f"{answer.message or answer.reason}"
-        )
+        raise UpstreamUnavailable(f"the API server does not show namespace {SYSTEM_NAMESPACE}: {answer.words}")
     return uid_of(answer.object)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from wharfinger.errors import LeaderElectionLost, StoreError, UpstreamError, WharfingerError
@@ -139,7 +139,6 @@ class LeaseHolding:
         *,
         holder: str,
         trouble: dict[str, str],
-        pause: Callable[[float], Awaitable[None]],
     ) -> None:
         """`election`: None = this installation binds whenever it runs; `holder`: this worker, `<pid>@<host>`;
         `trouble`: where to note what is wrong, under `lease` and `active`.
@@ -151,7 +150,7 @@ class LeaseHolding:
         self._lives = ActiveTerms.of(terms)
         self._holder = holder
         self._trouble = trouble
-        self._pause = pause
+        self._pause = process.pause
         self._key = ActiveKey(process, holder)
         self._holds = False
         """Whether `active` was put in this epoch, and the Lease was not lost since."""

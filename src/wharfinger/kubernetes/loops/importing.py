@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wharfinger.apiserver.client import ApiClient, ApiResource
@@ -79,12 +79,10 @@ class Importing:
         holder: str,
         whole: bool = False,
         promised: Callable[[PodKey], Promise | None] = lambda _: None,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`election`: None = this installation binds whenever it runs; `resources`: the kinds that every server has;
         others are followed as they are served (`served_kinds`). `holder`: this worker, `<pid>@<host>`; `whole`:
-        copies keep all fields of pods and nodes; `promised`: the promise of a pod as this worker has seen it last;
-        `pause`: waits for so many seconds.
+        copies keep all fields of pods and nodes; `promised`: the promise of a pod as this worker has seen it last.
         """
         self._store = process.store
         self._process = process
@@ -92,16 +90,14 @@ class Importing:
         self._settings = settings
         self.trouble: dict[str, str] = {}
         """Why a kind is not followed now, by its name; under `lease` and `active`, why nothing may be bound."""
-        self._holding = LeaseHolding(
-            process, election, settings.election, holder=holder, trouble=self.trouble, pause=pause
-        )
+        self._holding = LeaseHolding(process, election, settings.election, holder=holder, trouble=self.trouble)
         self._resources = resources
         self._limits = limits
         self._holder = holder
         self._whole = whole
         self._promised = promised
-        self._pause = pause
-        self._signs = SignsOfLife(process.clock, HUNG_AFTER, pause=pause)
+        self._pause = process.pause
+        self._signs = SignsOfLife(process.clock, HUNG_AFTER, pause=process.pause)
         self.kinds: dict[str, KindProgress] = {}
         """By name (`KindProgress.name`), while this worker is the importer."""
 

@@ -13,13 +13,14 @@ import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from wharfinger.apiserver.access_checks import AccessReport, LeaseName, needed_access, review
 from wharfinger.apiserver.event_lane import EventLane, EventPolicy
 from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.effects.adopting import Adopter
-from wharfinger.kubernetes.effects.election import Election, LeaseTerms
+from wharfinger.kubernetes.effects.election import Election
 from wharfinger.kubernetes.effects.evicting import KubernetesEvictions
 from wharfinger.kubernetes.effects.extender_binding import ExtenderBinders
 from wharfinger.kubernetes.effects.promising import Promises
@@ -227,12 +228,8 @@ class KubernetesParts:
         settings = self._connected.settings.election
         if not settings.enabled:
             return None
-        terms = LeaseTerms(
-            lease_name(settings, self._worker.cluster, profiles),
-            settings.namespace,
-            self._connected.lease_identity,
-            settings.lease_duration,
-            settings.renew_deadline,
-            settings.retry_period,
+        terms = replace(settings, name=lease_name(settings, self._worker.cluster, profiles))
+        connected, process = self._connected, self._process
+        return Election(
+            connected.api, terms, connected.lease_identity, clock=process.lease_clock, utc_now=process.utc_now
         )
-        return Election(self._connected.api, terms, clock=self._process.lease_clock, utc_now=self._process.utc_now)

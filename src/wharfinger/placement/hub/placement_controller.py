@@ -29,9 +29,10 @@ from wharfinger.placement.effects.questions import member_needs_attempt, needs_a
 from wharfinger.placement.model.placement import PlacementType
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange, Readers
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.process.controller import Controller, sweep_parts
+from wharfinger.process.controller import STRETCH, Controller, sweep_parts
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.rendezvous import Ring
+from wharfinger.process.running import breathe
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +185,7 @@ class PlacementController(Controller):
             else:
                 reference = next(iter(self._due))
                 self._reconcile_safely(reference, self._due.pop(reference))
-            began = await self._breathe(began)
+            began = await breathe(began, self._clock, STRETCH)
 
     async def _reconcile_member(self, name: str, fields: MemberChange) -> None:
         began = self._clock()
@@ -196,7 +197,7 @@ class PlacementController(Controller):
                 self._due.setdefault(reference, f"member {name} changed")
             elif self._member_matters(reference, name):
                 self._want(reference, f"member {name} changed")
-            began = await self._breathe(began)
+            began = await breathe(began, self._clock, STRETCH)
 
     def _member_matters(self, reference: str, name: str) -> bool:
         try:

@@ -19,8 +19,9 @@ from wharfinger.placement.effects.rolling_out import concerned, rollout_of, snap
 from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange
 from wharfinger.placement.state.hub_view import HUB, HubView
-from wharfinger.process.controller import TICK, Controller, sweep_parts
+from wharfinger.process.controller import STRETCH, TICK, Controller, sweep_parts
 from wharfinger.process.parts import ProcessParts
+from wharfinger.process.running import breathe
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,7 @@ class RolloutController(Controller):
                 self._reconcile(reference, cause)
             except Exception:  # what one placement does must not keep the others from being reconciled
                 log.exception("rollout_not_judged effect=as_it_was placement=%s", reference)
-            began = await self._breathe(began)
+            began = await breathe(began, self._clock, STRETCH)
 
     def _reconcile(self, reference: str, cause: str) -> None:
         now = self._clock()

@@ -26,6 +26,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.conditions import UNSCHEDULABLE
 from wharfinger.objects.model.gang import Gang
 from wharfinger.process.parts import ProcessParts
+from wharfinger.process.running import breathe
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.candidacy import Candidacy, EventLog, events_of
 from wharfinger.scheduling.loops.dispatcher import Dispatcher
@@ -167,13 +168,13 @@ class Waker:
             self._call_for(entry)
         began = self._clock()
         for _ in self._candidacy.arrived(arrived):
-            began = await self._breathe(began)
+            began = await breathe(began, self._clock, STRETCH)
         for expired in self._reserved.expire():
             self._candidacy.add(expired, Reason("WakeUnanswered"))
         events = list(self._log.after_position(self._position))
         self._position = self._log.position
         for _ in self._candidacy.events(events):
-            began = await self._breathe(began)
+            began = await breathe(began, self._clock, STRETCH)
 
     async def _decide(self) -> None:
         """Decide the candidates on one scratch snapshot; wake those that fit."""
@@ -196,7 +197,7 @@ class Waker:
                 if entry.gang not in gangs:
                     scratch, woken = self._decide_gang(entry.gang, reason, scratch)
                     gangs[entry.gang] = [] if woken else [(entry, reason)]
-                    began = await self._breathe(began)
+                    began = await breathe(began, self._clock, STRETCH)
                 continue
             equals = self._queue.waiting.candidates.equals_of(entry.key)
             if equals in left:
@@ -208,7 +209,7 @@ class Waker:
             else:
                 scratch = scratch.place(entry.pod, node) if node else scratch
                 self._wake(entry, reason, node, scratch.revision)
-            began = await self._breathe(began)
+            began = await breathe(began, self._clock, STRETCH)
         if scratch is not real:
             await self._defer(left.values(), real)
             for gang, members in gangs.items():
@@ -236,14 +237,7 @@ class Waker:
             if self._node_for(equals[0][0], real) is not None:
                 for entry, reason in equals:
                     self._candidacy.defer(entry, reason)
-            began = await self._breathe(began)
-
-    async def _breathe(self, began: float) -> float:
-        """Let the loop run something else when this went on since `began` for long; when it goes on."""
-        if self._clock() - began <= STRETCH:
-            return began
-        await asyncio.sleep(0)
-        return self._clock()
+            began = await breathe(began, self._clock, STRETCH)
 
     def _look_again(self) -> None:
         """Set when deferred pods are decided again: the longer nothing came of it, the later."""

@@ -270,7 +270,7 @@ def steps_due(
     profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade
 ) -> tuple[PluginStep, ...] | Status:
     """The same without PreBind of plugins that are not asynchronous."""
-    called = profile.called.pre_binds(pod) if profile.called.any else ()
+    called = profile.called.pre_binds(pod)
     due = [_step(profile, "PreBind", name) for name in called if not calls.has("PreBind", name)]
     if calls.by_default:
         return ()

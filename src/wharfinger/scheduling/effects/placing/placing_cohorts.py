@@ -361,8 +361,4 @@ def _left_to_an_own_attempt(pod: Pod, profile: Profile) -> Denied | None:
 
     Such a pod is placed alone: a cohort leaves it to an attempt of its own, and a gang is refused.
     """
-    return (
-        Denied({}, ALONE, (), own_attempt=True)
-        if profile.extenders_of(pod) or (profile.called.any and profile.called.concern(pod))
-        else None
-    )
+    return Denied({}, ALONE, (), own_attempt=True) if profile.extenders_of(pod) or profile.called.concern(pod) else None

@@ -23,6 +23,7 @@ from wharfinger.errors import RevisionWentBack
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, Store, WatchBatch
 from wharfinger.process.following import list_and_watch
+from wharfinger.process.running import breathe
 from wharfinger.scheduling.state.informer.changes import Changes, PodChange, Subscriber
 from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe, printable
 from wharfinger.scheduling.state.informer.view import View
@@ -90,7 +91,7 @@ class Informer:
                 if self._view.unchanged(kv):
                     continue
                 self._append(listed, Event(kv))
-                began = await self._breathe(began)
+                began = await breathe(began, self._clock, STRETCH)
             found += listed if self._first is None else self._take_early(listed, self._first)
             await asyncio.sleep(0)
         if revision < self._progress.revision:
@@ -122,20 +123,13 @@ class Informer:
                 self._view.take(observed, changes)
         return [observed for observed in listed if observed.prefix == keys.NODES]
 
-    async def _breathe(self, began: float) -> float:
-        """Let the loop run something else when this went on since `began` for long; when it goes on."""
-        if self._clock() - began <= STRETCH:
-            return began
-        await asyncio.sleep(0)
-        return self._clock()
-
     async def _take(self, batch: WatchBatch) -> None:
         if batch.events:
             self._apply(filter(None, map(self._observe, batch.events)), Changes(batch.revision))
         else:
             self._progress.advance(batch.revision)
             self._metrics.watch_revision.set(self._progress.revision)
-        self._began = await self._breathe(self._began)
+        self._began = await breathe(self._began, self._clock, STRETCH)
 
     def _observe(self, event: Event) -> ObservedKey | None:
         view = self._view
