@@ -72,7 +72,7 @@ async def measure(kubeconfig: Path, etcd: str, nodes: int, *, read: bool = False
     try:
         async with EtcdStore(EtcdSettings(endpoints=(etcd,))) as store:
             adopter = Adopter(store, utc_now=now)
-            promises = Promises(api, adopter, RightToBind(store, clock=time.monotonic), utc_now=now)
+            promises = Promises(api, adopter, RightToBind(store, clock=time.monotonic))
             left = await promised(store, api, nodes)
             count = len(left)
             ended: Counter[KeptKind] = Counter()

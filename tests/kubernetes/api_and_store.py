@@ -50,7 +50,7 @@ class Between:
     def __post_init__(self) -> None:
         self.adopter = Adopter(self.store, utc_now=lambda: NOW)
         self.right = RightToBind(self.store, clock=lambda: self.seconds)
-        self.promises = Promises(self.api, self.adopter, self.right, utc_now=lambda: NOW)
+        self.promises = Promises(self.api, self.adopter, self.right)
         self.rng = random.Random(1)
 
     async def begin(self) -> None:

@@ -15,7 +15,7 @@ from wharfinger.configuration.following import CohortKind, DynamicConfig
 from wharfinger.configuration.last_good import LastGood, of_hand_started, of_instance
 from wharfinger.configuration.trials import TrialTerms
 from wharfinger.errors import RevisionWentBack
-from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, MakeKubernetesLoops
+from wharfinger.kubernetes.loops.worker_loops import KubernetesLoops, KubernetesParts
 from wharfinger.process.connecting import Reachability
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import ConfigStatusRecord
@@ -44,10 +44,10 @@ class Loops:
         *,
         health_url: str = "",
         grant: OwnGrant | None = None,
-        kubernetes: MakeKubernetesLoops | None = None,
+        kubernetes: KubernetesParts | None = None,
     ) -> None:
-        """`grant`: the worker lives under it; None = it was started by hand. `kubernetes`: makes the loops that
-        a Kubernetes API needs, where one is the store.
+        """`grant`: the worker lives under it; None = it was started by hand. `kubernetes`: has the
+        loops that a Kubernetes API needs, where one is the store.
         """
         store, clock, polling = process.store, process.clock, temporal.polling
         self._profiles = pool.profiles
@@ -64,7 +64,7 @@ class Loops:
             grant.follow(lambda: scheduling.view.grant)
         self.kubernetes: KubernetesLoops | None = None
         if kubernetes is not None:
-            self.kubernetes = kubernetes(scheduling.shards, scheduling.dispatcher.kick)
+            self.kubernetes = kubernetes.loops(pool, scheduling.shards, scheduling.dispatcher.kick)
             scheduling.dispatcher.pause_while(self.kubernetes.paused)
         self.membership = Membership(
             store,

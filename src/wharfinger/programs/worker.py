@@ -136,7 +136,7 @@ class Worker:
             ),
             health_url=health_url,
             grant=self.grant,
-            kubernetes=parts.loops_of(self.cache, frozenset(self._profiles)) if parts is not None else None,
+            kubernetes=parts,
         )
         self._follow(attempts)
 

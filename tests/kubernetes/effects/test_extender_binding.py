@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from tests.framework.extenders.extender_server import ExtenderServer
-from tests.kubernetes.api_and_store import NOW, POD, Between
+from tests.kubernetes.api_and_store import POD, Between
 from wharfinger.apiserver.client import PODS
 from wharfinger.errors import UpstreamUnavailable
 from wharfinger.framework.extenders.calls import ExtenderCalls
@@ -43,7 +43,7 @@ class Bound:
         }
         binders = ExtenderBinders(self.cache, load_profiles({"extenders": [extender]}), self.calls)
         between = self.between
-        between.promises = Promises(between.api, between.adopter, between.right, utc_now=lambda: NOW, binders=binders)
+        between.promises = Promises(between.api, between.adopter, between.right, binders=binders)
 
     def bind(self, arguments: Any) -> Any:
         """What such an extender does."""

@@ -104,9 +104,9 @@ class UpstreamWorld(World):
             eviction=eviction,
             limits=STOCK,
             kubernetes=ApiWriters(
-                Promises(api, adopter, right, utc_now=lambda: NOW, binders=binders),
-                Teller(api, adopter, lane, host="host", utc_now=lambda: NOW),
-                KubernetesEvictions(api, adopter, utc_now=lambda: NOW),
+                Promises(api, adopter, right, binders=binders),
+                Teller(api, adopter, lane, host="host"),
+                KubernetesEvictions(api, adopter),
             ),
             calls=calls,
         )

@@ -115,7 +115,7 @@ class Adopter:
         self.store = store
         self.whole = whole
         self.anew = anew
-        self._utc_now = utc_now
+        self.utc_now = utc_now
         self._reading = ReadingTogether(store)
 
     async def adopt(
@@ -164,7 +164,7 @@ class Adopter:
         return await self.read(ObjectState(PODS, pod.namespace, pod.name, 0))
 
     def _now(self) -> str:
-        return rfc3339(self._utc_now())
+        return rfc3339(self.utc_now())
 
 
 class RewrittenPromise(NamedTuple):

@@ -13,8 +13,7 @@ eviction API in it, as in kube-scheduler: budgets were weighed when victims were
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.apiserver import client
@@ -40,10 +39,9 @@ class KubernetesEvictions:
     etcd could make a pod more important than it is, or another one less. So both are read in the API first.
     """
 
-    def __init__(self, apiserver: ApiClient, adopter: Adopter, *, utc_now: Callable[[], datetime]) -> None:
+    def __init__(self, apiserver: ApiClient, adopter: Adopter) -> None:
         self._apiserver = apiserver
         self._adopter = adopter
-        self._utc_now = utc_now
         self._logged: set[tuple[PodKey, str]] = set()
         """Preemptors that are not in the API: pod and uid. Their attempts go on, and each is logged once."""
 
@@ -95,7 +93,7 @@ class KubernetesEvictions:
         if found.kind is not CopyKind.TRUE:
             return found.kind is CopyKind.GONE
         obj = found.object
-        patch = disruption_patch(obj, scheduler=scheduler, now=self._utc_now(), preemptor=preemptor)
+        patch = disruption_patch(obj, scheduler=scheduler, now=self._adopter.utc_now(), preemptor=preemptor)
         if patch is not None:
             answer = await self._apiserver.patch(
                 client.PODS, victim.name, patch, namespace=victim.namespace, subresource="status"

@@ -25,7 +25,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime
 
 from wharfinger.apiserver import client
 from wharfinger.apiserver.access_checks import BIND_ACCESS, is_allowed
@@ -111,7 +110,6 @@ class Promises:
         adopter: Adopter,
         right: RightToBind,
         *,
-        utc_now: Callable[[], datetime],
         binders: ExtenderBinders | None = None,
     ) -> None:
         """`binders`: the extenders that bind pods; None = none does."""
@@ -120,7 +118,6 @@ class Promises:
         self.withdrawals = Withdrawals(apiserver, adopter)
         self._preparations = Preparations(apiserver, adopter)
         self._right = right
-        self._utc_now = utc_now
         self._binders = binders
         self._several = asyncio.Semaphore(AT_ONCE)
         self._sent = SentOnce()
@@ -191,7 +188,7 @@ class Promises:
         found = await self._preparations.prepare(pod, promise)
         if found.ready:
             return None
-        why = found.failed or found.late(promise, seconds_since(promise.since, self._utc_now()) or 0.0)
+        why = found.failed or found.late(promise, seconds_since(promise.since, self._adopter.utc_now()) or 0.0)
         if not why:
             return found
         await self.withdrawals.give_up(pod, why)
@@ -287,7 +284,7 @@ class Promises:
         try:
             answer = await self._post(pod, promise, dry_run=dry_run)
         except UpstreamUnavailable as error:
-            age = seconds_since(promise.since, self._utc_now()) or 0.0
+            age = seconds_since(promise.since, self._adopter.utc_now()) or 0.0
             if "webhook" not in str(error) or age <= WEBHOOK_PATIENCE:
                 raise
             answer = ApiAnswer(500, reason="InternalError", message=str(error))

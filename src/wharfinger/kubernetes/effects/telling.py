@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 from wharfinger.apiserver import client
@@ -33,15 +31,12 @@ AT_ONCE = 30
 class Teller:
     """Tells the API what one worker decides."""
 
-    def __init__(
-        self, apiserver: ApiClient, adopter: Adopter, lane: EventLane, *, host: str, utc_now: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, apiserver: ApiClient, adopter: Adopter, lane: EventLane, *, host: str) -> None:
         """`host`: this worker's name, in events."""
         self._apiserver = apiserver
         self._adopter = adopter
         self._lane = lane
         self._host = host
-        self._utc_now = utc_now
         self._several = asyncio.Semaphore(AT_ONCE)
 
     # --- status -------------------------------------------------------------------------------
@@ -55,7 +50,9 @@ class Teller:
         """
         self.events(pod, run).failed_scheduling(message)
         known = _without_nomination(raw) if nominated else documents.parse(raw)
-        patch = refusal_patch(known, reason=reason, message=message, nominated_node=nominated, now=self._utc_now())
+        patch = refusal_patch(
+            known, reason=reason, message=message, nominated_node=nominated, now=self._adopter.utc_now()
+        )
         return patch is None or await self._told(pod, patch)
 
     async def clear_nomination(self, pod: Pod, raw: bytes) -> str | None:
@@ -98,7 +95,7 @@ class Teller:
         """Report events about the pod in the background. `scheduler`: by which profile; default the pod's own."""
         regarding = pod_reference(*pod.key, pod.uid)
         return EventReporter(
-            scheduler or pod.scheduler_name, self._host, run, self._utc_now(), regarding, self._lane.say
+            scheduler or pod.scheduler_name, self._host, run, self._adopter.utc_now(), regarding, self._lane.say
         )
 
 

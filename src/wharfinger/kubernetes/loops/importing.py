@@ -86,7 +86,7 @@ class Importing:
         """
         self._store = process.store
         self._process = process
-        self._apiserver = apiserver
+        self.apiserver = apiserver
         self._settings = settings
         self.trouble: dict[str, str] = {}
         """Why a kind is not followed now, by its name; under `lease` and `active`, why nothing may be bound."""
@@ -96,7 +96,7 @@ class Importing:
         self._holder = holder
         self._whole = whole
         self._promised = promised
-        self._pause = process.pause
+        self.pause = process.pause
         self._signs = SignsOfLife(process.clock, HUNG_AFTER, pause=process.pause)
         self.kinds: dict[str, KindProgress] = {}
         """By name (`KindProgress.name`), while this worker is the importer."""
@@ -123,7 +123,7 @@ class Importing:
                 log.warning("importer_ended holder=%s error=%r", self._holder, str(error) or "another one took over")
             except StoreError as error:
                 log.warning("importer_interrupted effect=retried error=%r", str(error))
-            await self._pause(next(pauses))
+            await self.pause(next(pauses))
 
     # --- becoming the importer ----------------------------------------------------------------
 
@@ -167,17 +167,9 @@ class Importing:
 
         def followed(progress: KindProgress) -> FollowedKind:
             floor = before.revisions.get(progress.name, 0)
-            return FollowedKind(progress, self._apiserver, copying, self._process.metrics, floor=floor)
+            return FollowedKind(progress, self.apiserver, copying, self._process.metrics, floor=floor)
 
-        optional = ServedKinds(
-            self._apiserver,
-            self.kinds,
-            revisions,
-            followed=followed,
-            follow=self._follow,
-            trouble=self.trouble,
-            pause=self._pause,
-        )
+        optional = ServedKinds(self, revisions, followed)
         try:
             await first_to_end(
                 # first, because what ends the process counts more than what ends at the same moment
@@ -185,7 +177,7 @@ class Importing:
                 self._tell(epoch, before.generation, written, copied, lambda: optional.looked),
                 _until_lost(lease),
                 optional.run(),
-                *(self._follow(followed(progress)) for progress in always),
+                *(self.follow(followed(progress)) for progress in always),
             )
         except ApiWentBack:
             log.error("upstream_was_restored effect=all_is_copied_anew generation=%d", before.generation + 1)
@@ -199,7 +191,7 @@ class Importing:
     def _plurals(self) -> list[str]:
         return [*(one.plural for one in self._resources), *COPIED_TOGETHER]
 
-    async def _follow(self, kind: FollowedKind) -> None:
+    async def follow(self, kind: FollowedKind) -> None:
         """One kind, again and again."""
         name = kind.progress.name
         pauses = delays(0.2, 10.0, self._process.rng)
@@ -219,7 +211,7 @@ class Importing:
                     log.info("upstream_watch_silent effect=list_again kind=%s", name)
             if self._process.clock() - began > 30.0:
                 pauses = delays(0.2, 10.0, self._process.rng)
-            await self._pause(next(pauses))
+            await self.pause(next(pauses))
 
     async def _tell(
         self, epoch: int, generation: int, written: int, copied: asyncio.Event, looked: Callable[[], bool]
@@ -240,7 +232,7 @@ class Importing:
                 record = Imported(revisions, generation, now, self._whole, hindered=self._holding.hindered)
                 written = await self._write(epoch, record, written)
                 copied.set()
-            await self._pause(TELL_EVERY if copied.is_set() else TELL_SOON)
+            await self.pause(TELL_EVERY if copied.is_set() else TELL_SOON)
 
     async def _begin_anew(self, epoch: int, before: Imported, written: int) -> int:
         """All copies are made once more; nothing may be bound until they are of one kind. As `_write`."""

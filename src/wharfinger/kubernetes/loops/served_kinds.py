@@ -12,15 +12,18 @@ Copies of PodGroups of all groups have the same keys. Of two of one name, the on
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from wharfinger.apiserver.client import ApiClient, ApiResource
+from wharfinger.apiserver.client import ApiResource
 from wharfinger.errors import UpstreamError
 from wharfinger.kubernetes.effects.following import FollowedKind, KindProgress
 from wharfinger.kubernetes.loops.connecting import OPTIONAL_KINDS, served_kinds
 from wharfinger.kubernetes.loops.holding_lease import note
 from wharfinger.process.running import first_to_end
+
+if TYPE_CHECKING:
+    from wharfinger.kubernetes.loops.importing import Importing
 
 LOOK_EVERY = 10.0
 """Seconds between two looks at what is served: a few small requests of one worker."""
@@ -36,28 +39,17 @@ class ServedKinds:
     """Follows those of `OPTIONAL_KINDS` that the server has, for one importer."""
 
     def __init__(
-        self,
-        apiserver: ApiClient,
-        kinds: MutableMapping[str, KindProgress],
-        revisions: Mapping[str, int],
-        *,
-        followed: Callable[[KindProgress], FollowedKind],
-        follow: Callable[[FollowedKind], Coroutine[Any, Any, None]],
-        trouble: dict[str, str],
-        pause: Callable[[float], Awaitable[None]],
+        self, importing: Importing, revisions: Mapping[str, int], followed: Callable[[KindProgress], FollowedKind]
     ) -> None:
-        """`kinds`: what the importer follows, by name; kinds are added and removed here. `revisions`: up to where each
-        was copied. `follow`: follows one kind until cancelled.
-        """
+        """Kinds are added to those that the importer follows, and removed. `revisions`: up to where each was copied."""
         self.looked = False
         """Whether it is known what is served."""
-        self._apiserver = apiserver
-        self._kinds = kinds
+        self._importing = importing
+        self._kinds = importing.kinds
         self._revisions = revisions
         self._followed = followed
-        self._follow = follow
-        self._trouble = trouble
-        self._pause = pause
+        self._trouble = importing.trouble
+        self._pause = importing.pause
         self._unseen = {KindProgress(kind).name: 0 for kind in OPTIONAL_KINDS}
         """Looks in a row that did not show the kind, by its name; in the order of `OPTIONAL_KINDS`."""
 
@@ -67,7 +59,7 @@ class ServedKinds:
             await self._pause(LOOK_SOON)
         self.looked = True
         while True:
-            following = [self._follow(self._followed(progress)) for progress in self._progress()]
+            following = [self._importing.follow(self._followed(progress)) for progress in self._progress()]
             await first_to_end(self._until_others(), *following)
 
     def _progress(self) -> list[KindProgress]:
@@ -99,7 +91,7 @@ class ServedKinds:
     async def _look(self) -> bool:
         """Bring the kinds up to date with what is served; whether the API server has answered."""
         try:
-            served = {KindProgress(one).name: one for one in await served_kinds(self._apiserver)}
+            served = {KindProgress(one).name: one for one in await served_kinds(self._importing.apiserver)}
         except UpstreamError as error:
             note(self._trouble, WHAT, str(error))
             return False

@@ -35,8 +35,8 @@ from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind
 from wharfinger.scheduling.effects.binding.writers import ApiWriters, TornPolicy
 from wharfinger.scheduling.loops.shards import Shards
 from wharfinger.scheduling.model.promises import Imported, KubernetesSide
-from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes
+from wharfinger.scheduling.state.pool import Pool
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 
@@ -139,10 +139,6 @@ class KubernetesLoops:
         return "ok"
 
 
-MakeKubernetesLoops = Callable[[Shards, Callable[[], None]], KubernetesLoops]
-"""From the shards, and what is called when placing may go on."""
-
-
 class KubernetesParts:
     """Made once for a worker."""
 
@@ -164,7 +160,7 @@ class KubernetesParts:
         store = process.store
         adopter = Adopter(store, utc_now=process.utc_now, whole=whole)
         right = RightToBind(store, clock=process.lease_clock, side=self.side)
-        self._promises = promises = Promises(connected.api, adopter, right, utc_now=process.utc_now, binders=binders)
+        self._promises = promises = Promises(connected.api, adopter, right, binders=binders)
         self.lane = EventLane(
             connected.api,
             clock=process.clock,
@@ -173,33 +169,29 @@ class KubernetesParts:
             on_outcome=lambda outcome: process.metrics.kubernetes_events.labels(outcome=outcome.value).inc(),
             binds_wait=lambda: promises.some_wait,
         )
-        self._teller = Teller(connected.api, adopter, self.lane, host=socket.gethostname(), utc_now=process.utc_now)
+        self._teller = Teller(connected.api, adopter, self.lane, host=socket.gethostname())
         self.writers = ApiWriters(
             promises,
             self._teller,
-            KubernetesEvictions(connected.api, adopter, utc_now=process.utc_now),
+            KubernetesEvictions(connected.api, adopter),
             TornPolicy(connected.settings.torn_gangs),
         )
 
-    def loops_of(self, cache: Cache, profiles: frozenset[str]) -> MakeKubernetesLoops:
-        """What makes the loops, once the shards are there. `profiles`: the names that the worker serves."""
-
-        def make(shards: Shards, resumed: Callable[[], None]) -> KubernetesLoops:
-            settings, clock = self._connected.settings, self._process.clock
-            sweep = PromiseSweep(self._promises, self.side, cache, shards, after=settings.sweep_after, clock=clock)
-            return KubernetesLoops(
-                self.side,
-                self._importing(profiles),
-                sweep,
-                RefusalSweep(self._teller, cache, shards, cache.refusals),
-                lane=self.lane,
-                review=partial(self._review, profiles),
-                behind_after=settings.behind_after,
-                clock=clock,
-                resumed=resumed,
-            )
-
-        return make
+    def loops(self, pool: Pool, shards: Shards, resumed: Callable[[], None]) -> KubernetesLoops:
+        """The loops, once the shards are there. `resumed`: placing may go on."""
+        settings, clock = self._connected.settings, self._process.clock
+        profiles, cache = frozenset(pool.profiles), pool.cache
+        return KubernetesLoops(
+            self.side,
+            self._importing(profiles),
+            PromiseSweep(self._promises, self.side, cache, shards, after=settings.sweep_after, clock=clock),
+            RefusalSweep(self._teller, cache, shards, cache.refusals),
+            lane=self.lane,
+            review=partial(self._review, profiles),
+            behind_after=settings.behind_after,
+            clock=clock,
+            resumed=resumed,
+        )
 
     async def _review(self, profiles: frozenset[str]) -> AccessReport:
         """What this worker has to be allowed to do, and is not. Raises `UpstreamError`."""

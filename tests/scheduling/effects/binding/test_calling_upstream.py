@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -97,11 +97,11 @@ async def test_a_promise_whose_attempt_is_lost_is_given_up(site: UpstreamWorld) 
     assert (await site.promise("web"), counted(hand)) == (None, [])
 
 
-def promises_at(site: UpstreamWorld, now: object) -> Promises:
+def promises_at(site: UpstreamWorld, now: datetime) -> Promises:
     store = site.store.client()
-    adopter = Adopter(store, utc_now=lambda: NOW)
+    adopter = Adopter(store, utc_now=lambda: now)
     right = RightToBind(store, clock=lambda: 0.0)
-    return Promises(site.api.client(), adopter, right, utc_now=lambda: now)  # type: ignore[arg-type,return-value]
+    return Promises(site.api.client(), adopter, right)
 
 
 async def test_a_refusal_gives_the_promise_up(site: UpstreamWorld) -> None:
