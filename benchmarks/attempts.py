@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import real_cluster
-from etcd_side import EtcdSide, first_event
+from etcd_side import EtcdSide, first_event, tree_settings
 from kubernetes_pods import SILENCE
 from objects import node
 from report import say
@@ -74,7 +74,8 @@ async def measure(nodes: int, pods: int, temporal: str, servers: Servers, folder
     processes.work_in_batch()  # so does the tree: the bare workflow's process is to have the same
     plain, ours, share = [], [], -(-pods // ROUNDS)
     made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
-    async with EtcdSide.open("attempts", servers, folder, made, cohorts="off", temporal=temporal) as side:
+    settings = tree_settings(folder / "attempts", 1, cohorts="off", temporal_address=temporal)
+    async with EtcdSide.open("attempts", servers, settings, made) as side:
         for turn in range(ROUNDS):
             plain.append(await bare(side.tree.temporal.address, share, LONE // ROUNDS))
             say(f"bare workflows: {share} in {plain[-1].seconds:.1f} s")

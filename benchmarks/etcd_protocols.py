@@ -28,6 +28,7 @@ from typing import Literal
 
 import real_cluster
 import uvloop
+from etcd_side import put_all
 from kubernetes_sides import start_etcd
 from processes import Children
 
@@ -48,9 +49,7 @@ SHARED = 40
 async def fill(store: EtcdStore, pods: int) -> int:
     """Put all pods; answers the revision before."""
     before = (await store.get(PODS)).revision
-    for first in range(0, pods, SHARED):
-        numbers = range(first, min(pods, first + SHARED))
-        await store.txn((), [Put(f"{PODS}{number}", VALUE) for number in numbers])
+    await put_all(store, {f"{PODS}{number}": VALUE for number in range(pods)}, at_once=SHARED)
     return before
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import processes
@@ -29,7 +30,6 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.rk8s_keys import store_of
 from wharfinger.etcd.store import Put, Store, WatchBatch
-from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.names import ATTEMPT_ANNOTATION
 from wharfinger.process.children.ports import free_port
 from wharfinger.settings import EtcdSettings
@@ -81,7 +81,7 @@ class EtcdSide:
     name: str
     tree: DevTree
     store: Store
-    others: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, int]
     """More processes whose CPU counts, by part."""
 
     @classmethod
@@ -90,27 +90,13 @@ class EtcdSide:
         cls,
         name: str,
         servers: Servers,
-        folder: Path,
+        settings: DevSettings,
         nodes: Mapping[str, bytes],
-        *,
-        workers: int = 1,
-        cohorts: str = "auto",
-        compatible: bool = False,
-        format_: ClusterFormat = ClusterFormat.KUBERNETES,
-        temporal: str = "",
-        others: Mapping[str, int] | None = None,
+        others: Mapping[str, int] = MappingProxyType({}),
     ) -> AsyncIterator[EtcdSide]:
-        """A tree with nodes, in a folder below. Raises `BenchmarkFailed` at the end if what was done is not sound."""
-        settings = tree_settings(
-            folder / name.replace("/", "-"),
-            workers,
-            cohorts=cohorts,
-            agent_options=("--compatible",) if compatible else (),
-            temporal_address=temporal,
-            format=format_,
-        )
+        """A tree with nodes. Raises `BenchmarkFailed` at the end if what was done is not sound."""
         async with tree_with_store(settings, servers, say) as (tree, etcd):
-            side = cls(name, tree, store_of(etcd, format_), others or {})
+            side = cls(name, tree, store_of(etcd, settings.format), others)
             first = await side.revision() + 1
             await put_all(side.store, {keys.node(node): body for node, body in nodes.items()})
             yield side

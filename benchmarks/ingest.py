@@ -30,7 +30,6 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.running import tune_garbage_collection
-from wharfinger.programs.loops import Loops
 
 PUTS_AT_ONCE = 100
 """Pods in one transaction of those who create them."""
@@ -57,19 +56,6 @@ def listed_nodes(nodes: int) -> list[KeyValue]:
     return [KeyValue(keys.node(name), node(name), at, at) for at, name in enumerate(node_names(nodes), start=1)]
 
 
-async def phase(
-    name: str, loops: Loops, store: Recorded, lines: Iterable[bytes], revision: int, count: int, profiled: str
-) -> float:
-    """Microseconds of CPU for each of `count` changes, from the stream's bytes until the last is taken in."""
-    store.play(lines)
-    with profile(wanted=profiled == name):
-        began = time.process_time()
-        if not await loops.scheduling.cache.progress.wait_for(revision, PATIENCE):
-            raise SystemExit(f"the worker did not take in {name} within {PATIENCE:.0f} s")
-        spent = time.process_time() - began
-    return round(spent / count * 1e6, 1)
-
-
 async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str, float]:
     """Pods come, are assumed, and come back bound; nodes beat."""
     names = node_names(nodes)
@@ -79,13 +65,22 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
     objects = [pod(number) for number in range(pods)]
     found: dict[str, float] = {}
 
+    async def phase(name: str, lines: Iterable[bytes], count: int) -> None:
+        """Microseconds of CPU for each of `count` changes, from the stream's bytes until the last is taken in."""
+        store.play(lines)
+        with profile(wanted=profiled == name):
+            began = time.process_time()
+            if not await loops.scheduling.cache.progress.wait_for(revision, PATIENCE):
+                raise SystemExit(f"the worker did not take in {name} within {PATIENCE:.0f} s")
+            found[name] = round((time.process_time() - began) / count * 1e6, 1)
+
     lines, created = [], []
     for numbers in revisions(PUTS_AT_ONCE, pods):
         revision += 1
         items = [stored(number, revision) for number in numbers]
         created += [revision] * len(items)
         lines.append(line(items, revision))
-    found["pending"] = await phase("pending", loops, store, lines, revision, pods, profiled)
+    await phase("pending", lines, pods)
 
     while (entry := loops.scheduling.queue.pop()) is not None:
         loops.scheduling.queue.started(entry)
@@ -105,13 +100,13 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
         items += [KeyValue(keys.bound(name), b"{}", 1, revision) for name in sorted({objects[n][0] for n in numbers})]
         lines.append(line(items, revision))
     loops.scheduling.cache.snapshot()
-    found["bound"] = await phase("bound", loops, store, lines, revision, pods, profiled)
+    await phase("bound", lines, pods)
 
     lines = []
     for beat, name in enumerate(names):
         revision += 1
         lines.append(line([KeyValue(keys.node(name), node(name, beat + 1), 1, revision)], revision))
-    found["heart_beat"] = await phase("heart_beat", loops, store, lines, revision, nodes, profiled)
+    await phase("heart_beat", lines, nodes)
     following.cancel()
     return found
 

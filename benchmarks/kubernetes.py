@@ -69,20 +69,20 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
                         # who begins changes, so that what one leaves behind meets both
                         for name in (PEER, OURS) if number % 2 == 0 else (OURS, PEER):
                             await quiet(children.cpu)
-                            turn = Turn(api, client, watch, sides[name], sizes, say)
+                            turn = Turn(api, client, watch, sides[name], sizes)
                             figures[name] = await turn.run()
-                            _print({"turn": number + 1, "side": name} | _rounded(figures[name]))
+                            _print({"turn": number + 1, "side": name}, figures[name])
                         turns.append(figures)
                 await ours.close()
             if given.binds:
-                found = await binds(children, api, client, servers.etcd, folder, given.nodes, given.binds, say)
-                _print(_rounded(found))
+                found = await binds(children, api, client, servers.etcd, folder, given.nodes, given.binds)
+                _print({}, found)
                 alone |= found
                 await clear(client)
             if given.imported:
                 fresh = Wharfinger(children, api, folder / "import", servers, name="import")
-                found = await importing(api, client, fresh, given.nodes, given.imported, say)
-                _print(_rounded(found))
+                found = await importing(api, client, fresh, given.nodes, given.imported)
+                _print({}, found)
                 alone |= found
     print(judged(rows(turns, alone), PEER, OURS), flush=True)
     return 0
@@ -98,12 +98,8 @@ def _alone(figure: str, value: float) -> Row:
     return Row(figure, None, value, None, bar, bar.verdict(value) if bar is not None else "")
 
 
-def _rounded(figures: Figures) -> dict[str, float]:
-    return {name: round(value, 3) for name, value in figures.items()}
-
-
-def _print(figures: Mapping[str, object]) -> None:
-    print(json.dumps(figures), flush=True)
+def _print(named: Mapping[str, object], figures: Figures) -> None:
+    print(json.dumps({**named, **{name: round(value, 3) for name, value in figures.items()}}), flush=True)
 
 
 def main() -> None:

@@ -19,9 +19,8 @@ from pathlib import Path
 from etcd_side import first_event
 from kubernetes_pods import NAMESPACE, SILENCE, BenchmarkFailed, load_at_rate, load_pods, node_name, pod
 from kubernetes_sides import ApiServer, Wharfinger, start_etcd
-from kubernetes_turns import Say
 from processes import Child, Children, quiet, up
-from report import percentile
+from report import percentile, say
 from streams import beside
 
 from wharfinger.apiserver.client import ApiClient
@@ -37,9 +36,7 @@ COPIED_WITHIN = 300.0
 """Seconds after which an import is given up."""
 
 
-async def importing(
-    api: ApiServer, client: ApiClient, fresh: Wharfinger, nodes: int, pods: int, say: Say
-) -> dict[str, float]:
+async def importing(api: ApiServer, client: ApiClient, fresh: Wharfinger, nodes: int, pods: int) -> dict[str, float]:
     """Measure an import on an empty etcd, a restart, and the lag. `fresh` is not open yet, and is closed here."""
     say(f"creating {pods} bound pods")
     await load_pods(client, (pod(f"import-{number}", on=node_name(number % nodes)) for number in range(pods)))
@@ -72,7 +69,7 @@ async def importing(
 
 
 async def binds(
-    children: Children, api: ApiServer, client: ApiClient, etcd: Path, folder: Path, nodes: int, pods: int, say: Say
+    children: Children, api: ApiServer, client: ApiClient, etcd: Path, folder: Path, nodes: int, pods: int
 ) -> dict[str, float]:
     """Bind pods by promises alone, from a process that does nothing else, with an etcd that has nothing else."""
     say(f"binding {pods} pods by promises alone")

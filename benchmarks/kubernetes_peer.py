@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubernetes_pods import PodWatch, delete_pods, load_nodes, load_pods
-from kubernetes_sides import ApiServer, KubeScheduler, missing
+from kubernetes_sides import ApiServer, KubeScheduler
 from objects import pod
 from processes import Children, quiet, up
 from report import say
 from streams import Arrival, Taken, send
 
 from wharfinger.apiserver.client import ApiClient
-
-__all__ = ["PeerSide", "missing"]
 
 ROOM = 110
 """Pods that a node of the flood has room for."""

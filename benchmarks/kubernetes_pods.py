@@ -17,6 +17,7 @@ from streams import beside, send, together
 
 from wharfinger.apiserver.client import EVENTS, NAMESPACES, NODES, PODS, ApiClient, Batch, ChangeKind
 from wharfinger.errors import UpstreamError, UpstreamUnavailable
+from wharfinger.testing import node_manifest, pod_manifest
 
 NAMESPACE = "bench"
 AT_ONCE = 30
@@ -25,8 +26,6 @@ SILENCE = 60.0
 """Seconds without a bind after which a measurement is given up."""
 AGAIN_AFTER = 0.01
 """Seconds until a watch that was ended is resumed."""
-ROOM = {"cpu": "4", "memory": "32Gi", "pods": "110"}
-"""Of a node: kube-scheduler's own performance tests have these."""
 PODS_PER_NODE = 40
 """As many as a node's CPU has room for; a scheduler that binds more has overcommitted it."""
 ZONES = 3
@@ -38,21 +37,14 @@ def node_name(number: int) -> str:
 
 
 def node(number: int) -> dict[str, Any]:
-    """A ready node in one of three zones."""
-    name = node_name(number)
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % ZONES}"}
-    conditions = [{"type": "Ready", "status": "True"}]
-    status = {"allocatable": ROOM, "capacity": ROOM, "conditions": conditions}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    """A ready node in one of three zones, as large as those of kube-scheduler's own performance tests."""
+    labels = {"topology.kubernetes.io/zone": f"zone-{number % ZONES}"}
+    return node_manifest(node_name(number), "4", "32Gi", labels=labels)
 
 
 def pod(name: str, on: str = "") -> dict[str, Any]:
     """A pod with one container; `on`: the node that it is bound to from its creation."""
-    resources = {"requests": {"cpu": "100m", "memory": "100Mi"}}
-    spec: dict[str, Any] = {"containers": [{"name": "main", "image": "bench", "resources": resources}]}
-    if on:
-        spec["nodeName"] = on
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+    return pod_manifest(name, "100m", "100Mi", namespace=NAMESPACE, **({"nodeName": on} if on else {}))
 
 
 class BenchmarkFailed(Exception):

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubernetes_pods import PodWatch, clear, load_at_rate, load_pods, pod
 from kubernetes_sides import ApiServer, Side
 from processes import quiet, up
-from report import latencies
+from report import latencies, say
 
 from wharfinger.apiserver.client import ApiClient
 
@@ -31,8 +31,6 @@ WARM = 20
 
 LONE_PAUSE = 0.05
 """Seconds after each lone pod: its event is written and its workflow ends meanwhile."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,6 @@ class Turn:
     watch: PodWatch
     side: Side
     sizes: Sizes
-    say: Say
 
     async def run(self) -> dict[str, float]:
         """All workloads; the API server has no pods before and after. The figures by `<workload>.<name>`."""
@@ -142,7 +139,7 @@ class Turn:
     # --- between them -------------------------------------------------------------------------
 
     async def _start(self) -> None:
-        self.say(f"{self.side.name} starts")
+        say(f"{self.side.name} starts")
         await up(await self.side.start(), self.side.is_up)
 
     async def _bound_at_once(self, name: str, count: int) -> None:

@@ -6,9 +6,9 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.testing import node_manifest, pod_manifest
 
 _METADATA = """\
 apiVersion: v1
@@ -93,22 +93,13 @@ status:
 
 def node(name: str) -> bytes:
     """A node with room for its share."""
-    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
-    status = {"allocatable": allocatable, "capacity": allocatable}
-    labels = {"kubernetes.io/hostname": name}
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
-    ).encode()
+    return json.dumps(node_manifest(name, "32", "128Gi")).encode()
 
 
 def pod(name: str, *, cpu: str = "100m", priority: int = 0, namespace: str = "bench") -> bytes:
     """A pod as they come: one container with requests."""
-    resources = {"requests": {"cpu": cpu, "memory": "128Mi"}}
-    spec: dict[str, Any] = {"containers": [{"name": "main", "image": "bench", "resources": resources}]}
-    if priority:
-        spec["priority"] = priority
-    metadata = {"namespace": namespace, "name": name, "uid": f"uid-{name}"}
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
+    spec = {"priority": priority} if priority else {}
+    return json.dumps(pod_manifest(name, cpu, "128Mi", namespace=namespace, **spec)).encode()
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ import aiohttp
 import processes
 import real_cluster
 import uvloop
-from etcd_side import EtcdSide
+from etcd_side import EtcdSide, tree_settings
 from objects import node
 from throughput import WARM
 
@@ -161,7 +161,7 @@ async def flooded(nodes: int, pods: int, viewers: int, servers: Servers, folder:
     used: dict[bool, list[float]] = {False: [], True: []}
     of_page = 0.0
     made = {name: node(name) for name in map("node-{:05}".format, range(nodes))}
-    async with EtcdSide.open("tree", servers, folder, made) as side:
+    async with EtcdSide.open("tree", servers, tree_settings(folder / "tree", 1), made) as side:
         await side.flood("warm", max(WARM, pods))
         for turn, looked_at in enumerate(TURNS):
             if looked_at:

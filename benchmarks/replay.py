@@ -95,6 +95,14 @@ class Run(NamedTuple):
     mib: float
     """Memory that it held, at most."""
 
+    def used(self, name: str) -> dict[str, float]:
+        """Its figures, under its name."""
+        return {
+            f"{name}_s": round(self.seconds, 1),
+            f"{name}_cpu_s": round(self.cpu_s, 1),
+            f"{name}_mib": round(self.mib),
+        }
+
 
 MEASURED = """
 import json, resource, subprocess, sys
@@ -159,7 +167,10 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
     changes = [text for setting in given.set for text in ("--set", setting)]
     asked = "replay", "--archive", str(file), "-o", "json", *changes, *limited(given)
     replay = await command(*asked)
-    lived = _lived(await command(*asked, "--mode", "rerun")) if given.rerun else {}
+    lived: dict[str, Any] = {}
+    if given.rerun:
+        rerun = await command(*asked, "--mode", "rerun")
+        lived = {"rerun_pods": json.loads(rerun.output)["decisions"], **rerun.used("rerun")}
     report, pods = json.loads(replay.output), given.flood or given.pods
     figures = lived | {
         "pods": pods,
@@ -167,24 +178,11 @@ async def measure(given: argparse.Namespace, servers: Servers, folder: Path) -> 
         "same": report["summary"]["same"],
         "unreplayable": report["summary"]["unreplayable"],
         "archive_bytes_per_pod": round(file.stat().st_size / pods),
-        "archive_s": round(archive.seconds, 1),
-        "archive_cpu_s": round(archive.cpu_s, 1),
-        "archive_mib": round(archive.mib),
-        "replay_s": round(replay.seconds, 1),
-        "replay_cpu_s": round(replay.cpu_s, 1),
-        "replay_mib": round(replay.mib),
+        **archive.used("archive"),
+        **replay.used("replay"),
     }
     print(json.dumps(figures), flush=True)
     return int(not passed(figures, given))
-
-
-def _lived(ran: Run) -> dict[str, Any]:
-    return {
-        "rerun_pods": json.loads(ran.output)["decisions"],
-        "rerun_s": round(ran.seconds, 1),
-        "rerun_cpu_s": round(ran.cpu_s, 1),
-        "rerun_mib": round(ran.mib),
-    }
 
 
 def passed(figures: dict[str, Any], given: argparse.Namespace) -> bool:

@@ -67,11 +67,11 @@ from pathlib import Path
 from typing import Any
 
 import core_workloads
-import kubernetes_peer
+import kubernetes_sides
 import objects
 import real_cluster
 import streams
-from etcd_side import EtcdSide
+from etcd_side import EtcdSide, tree_settings
 from kubernetes_peer import PeerSide
 from report import latencies, medians, ratio_of, say, table
 from streams import Arrival
@@ -282,18 +282,16 @@ def openings(given: argparse.Namespace, servers: Servers, folder: Path) -> Itera
     for format_ in map(ClusterFormat, given.format):
         made = zoned if given.workload else objects.OBJECTS[format_].node
         for mode in _modes(given):
-            yield EtcdSide.open(
-                _name(format_, mode, given),
-                servers,
-                folder,
-                {name: made(name) for name in names},
-                workers=given.workers,
+            settings = tree_settings(
+                folder / f"{format_}-{mode}",
+                given.workers,
                 cohorts="off" if mode == "single" else "auto",
-                compatible=mode == "compatible",
-                format_=format_,
-                temporal=given.temporal,
-                others=others,
+                agent_options=("--compatible",) if mode == "compatible" else (),
+                temporal_address=given.temporal,
+                format=format_,
             )
+            made_nodes = {name: made(name) for name in names}
+            yield EtcdSide.open(_name(format_, mode, given), servers, settings, made_nodes, others)
     if given.peer:
         yield PeerSide.open(servers.etcd, folder, {name: objects.node(name) for name in names})
 
@@ -377,7 +375,7 @@ def main() -> None:
         parser.error("--workload, --urgent, --neighbour, --unfitting and --peer have Kubernetes' objects alone")
     if given.peer and (given.workload or given.urgent or given.neighbour):
         parser.error("--peer has floods and streams of plain pods: it excludes --workload, --urgent and --neighbour")
-    if given.peer and (lacking := kubernetes_peer.missing()):
+    if given.peer and (lacking := kubernetes_sides.missing()):
         say(f"without kube-scheduler: {lacking}")
         given.peer = ""
     real_cluster.run(functools.partial(run, given))
