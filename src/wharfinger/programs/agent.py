@@ -241,10 +241,9 @@ async def _cluster_uid(settings: AgentSettings, found: Opened) -> str | None:
         connecting = connect_api_server(
             api,
             settings.kubernetes,
-            found.process.store,
+            found.process,
             cluster=settings.cluster,
             temporal_namespace=found.temporal.namespace,
-            rng=found.process.rng,
         )
         connected = await unless_stopped(found.stop, connecting)
     finally:

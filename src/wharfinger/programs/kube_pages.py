@@ -25,6 +25,8 @@ from wharfinger.serving.server import Server
 from wharfinger.settings import KubernetesSettings
 from wharfinger.telemetry import Metrics
 
+log = logging.getLogger(__name__)
+
 CONFIG_MAPS = ApiResource("", "v1", "configmaps", namespaced=True)
 NAMESPACE, NAME, KEY = "kube-system", "extension-apiserver-authentication", "client-ca-file"
 
@@ -50,8 +52,6 @@ async def client_authorities(apiserver: ApiClient, *, logged: set[str] | None = 
     reasons.add(why)
     return ""
 
-
-log = logging.getLogger(__name__)
 
 REVIEWS, REVIEWS_AT_ONCE = 50.0, 100
 """Requests a second about callers, and how many may go at once."""

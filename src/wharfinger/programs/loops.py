@@ -67,11 +67,9 @@ class Loops:
             self.kubernetes = kubernetes.loops(pool, scheduling.shards, scheduling.dispatcher.kick)
             scheduling.dispatcher.pause_while(self.kubernetes.paused)
         self.membership = Membership(
-            store,
+            process,
             place_of(settings, health_url, pool.profiles),
             settings.lease,
-            clock=clock,
-            rng=process.rng,
             changed=self._changed,
             grant=grant,
         )

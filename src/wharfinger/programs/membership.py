@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import socket
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -24,9 +23,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from wharfinger.errors import InvalidObject, LeaseLost, StoreError
 from wharfinger.etcd import keys
-from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put, Store
+from wharfinger.etcd.store import Compare, Delete, Lease, Operation, Put
 from wharfinger.fleet.model.fleet import InstanceState
 from wharfinger.pressure import delays
+from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.process.running import SignsOfLife
 from wharfinger.programs.grants import OwnGrant
@@ -43,37 +43,32 @@ SOON = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Who registers: everything but the state."""
+    """Who registers, and as what."""
 
     tenant: str
     slot: str
     """Empty: `hand-<host>-<lease id>`, another one with each lease."""
-    host: str
-    pid: int
-    health: str = ""
-    dispatches: bool = True
-    incarnation: int = 1
+    incarnation: int
     """Of a worker started by hand, 1."""
-    revision: str = ""
-    """Of the fleet's template; empty for workers started by hand."""
-    scheduler_names: tuple[str, ...] = ()
-    """The values of `spec.schedulerName` that it serves, sorted."""
+    record: InstanceRecord
+    """As it is at the start."""
 
 
 def place_of(settings: WorkerSettings, health_url: str, scheduler_names: Iterable[str]) -> Place:
     """This process's place; `scheduler_names`: the names of its profiles."""
     grant = settings.grant
-    return Place(
-        tenant=settings.tenant,
-        slot=settings.slot if grant is None else str(grant.slot),
-        incarnation=1 if grant is None else grant.incarnation,
-        revision="" if grant is None else str(grant.revision),
+    record = InstanceRecord(
+        state="starting",
         host=socket.gethostname(),
         pid=os.getpid(),
         health=health_url,
+        revision="" if grant is None else str(grant.revision),
         dispatches=settings.dispatch == SHARDED,
         scheduler_names=tuple(sorted(scheduler_names)),
     )
+    if grant is None:
+        return Place(settings.tenant, settings.slot, 1, record)
+    return Place(settings.tenant, str(grant.slot), grant.incarnation, record)
 
 
 class RegistrationDetails(NamedTuple):
@@ -88,21 +83,19 @@ class Membership:
 
     def __init__(
         self,
-        store: Store,
+        process: ProcessParts,
         place: Place,
         settings: LeaseSettings,
         *,
-        clock: Callable[[], float],
-        rng: random.Random,
         changed: Callable[[], None] = lambda: None,
         grant: OwnGrant | None = None,
     ) -> None:
         """`changed` is called on the event loop whenever `held` changes; `grant`: None = started by hand."""
         self._grant = grant
-        self._store = store
+        self._store = process.store
         self._place = place
         self._settings = settings
-        self._rng = rng
+        self._rng = process.rng
         self._changed = changed
         self._lease: Lease | None = None
         self._slot = ""
@@ -115,7 +108,7 @@ class Membership:
         self._told: ConfigStatusRecord | None = None
         """What etcd was told of the configuration."""
         self._news = asyncio.Event()
-        self._signs = SignsOfLife(clock, settings.stall)
+        self._signs = SignsOfLife(process.clock, settings.stall)
         self._leaving = False
 
     @property
@@ -183,7 +176,7 @@ class Membership:
                 log.debug("lease_not_granted effect=retried error=%r", str(error))
                 await asyncio.sleep(delay)
                 continue
-            self._stale, self._slot = self._slot, self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
+            self._stale, self._slot = self._slot, self._place.slot or f"hand-{self._place.record.host}-{lease.id:x}"
             self._lease, self._written, self._told = lease, None, None
             return
 
@@ -252,17 +245,8 @@ class Membership:
         return keys.instance(*named), keys.config_status(*named)
 
     def _record(self, said: RegistrationDetails) -> InstanceRecord:
-        place = self._place
-        return InstanceRecord(
-            state=said.state,
-            host=self._grant.host if self._grant is not None else place.host,
-            pid=place.pid,
-            health=place.health,
-            revision=place.revision,
-            dispatches=place.dispatches,
-            waiting_for=said.waiting_for,
-            scheduler_names=place.scheduler_names,
-        )
+        of_agent = {"host": self._grant.host} if self._grant is not None else {}
+        return self._place.record.model_copy(update={**said._asdict(), **of_agent})
 
     async def _permission(self, wanted: RegistrationDetails) -> list[Compare] | None:
         """What the write compares: the grant, as it is now; None when it does not allow the write.

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import random
-import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -18,7 +17,6 @@ from temporalio.client import Client
 
 from wharfinger.apiserver.client import ApiClient
 from wharfinger.apiserver.transport import HttpApiClient
-from wharfinger.etcd.store import Store
 from wharfinger.framework.config.notes import enabling, package
 from wharfinger.framework.profiles import Configured
 from wharfinger.kubernetes.loops.connecting import ConnectedApi, connect_api_server, open_api_server
@@ -120,22 +118,23 @@ class _WorkerProcess:
         log.info("etcd_connected")
         if self._pages is not None:
             self._pages.fill_with_pods(content, store)
+        process = ProcessParts(store, self._metrics, rng=self._rng)
         self._grant = own_grant(self._settings, store)
         connecting = connect_temporal(temporal, identity=identity(), runtime=self._sdk.runtime, rng=self._rng)
-        client = await self._unless_ended(self._registered(store, health, connecting))
+        client = await self._unless_ended(self._registered(process, health, connecting))
         if client is None:
             return self._code()
         log.info("temporal_connected")
         await self._stack.enter_async_context(api_key_renewed(client, self._settings.temporal))
         connected = None
         if api is not None:
-            connected = await self._unless_ended(self._connected(api, store, client))
+            connected = await self._unless_ended(self._connected(api, process, client))
             if connected is None:
                 return self._code()
             log.info("kubernetes_connected cluster=%s", connected.uid)
         worker = Worker(
             self._settings,
-            ProcessParts(store, self._metrics, rng=self._rng),
+            process,
             client,
             configured=self._configured,
             health_url=health.url,
@@ -164,26 +163,25 @@ class _WorkerProcess:
         return health
 
     def _registered(
-        self, store: Store, health: Server, connecting: Coroutine[Any, Any, Client]
+        self, process: ProcessParts, health: Server, connecting: Coroutine[Any, Any, Client]
     ) -> Coroutine[Any, Any, Client]:
         """The connection to Temporal; meanwhile a worker that lives under a grant is registered as waiting for it."""
         if self._grant is None:
             return connecting
         place = place_of(self._settings, health.url, self._configured.profiles)
-        early = Membership(store, place, self._settings.lease, clock=time.monotonic, rng=self._rng, grant=self._grant)
+        early = Membership(process, place, self._settings.lease, grant=self._grant)
         return registered_while(early, f"temporal: {self._waits_for['temporal']}", connecting)
 
-    async def _connected(self, api: ApiClient, store: Store, client: Client) -> ConnectedApi:
+    async def _connected(self, api: ApiClient, process: ProcessParts, client: Client) -> ConnectedApi:
         """The Kubernetes API, as soon as it answers. Raises `InstallationMismatch`."""
         assert self._settings.kubernetes is not None, "there is an API"
         self._waits_for |= {"temporal": OK, "kubernetes": WAITING}
         return await connect_api_server(
             api,
             self._settings.kubernetes,
-            store,
+            process,
             cluster=check_cluster(self._settings.cluster),
             temporal_namespace=client.namespace,
-            rng=self._rng,
             waiting=lambda why: self._waits_for.update(kubernetes=why),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from asyncio import sleep
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from wharfinger.objects.model.pod import DEFAULT_SCHEDULER
 from wharfinger.pressure import delays
 from wharfinger.process.installation import claim
 from wharfinger.process.installation_record import installation_of
+from wharfinger.process.parts import ProcessParts
 from wharfinger.settings import ElectionSettings, KubernetesSettings
 from wharfinger.telemetry import Metrics
 
@@ -77,11 +77,10 @@ def open_api_server(settings: KubernetesSettings, metrics: Metrics | None = None
 async def connect_api_server(
     api: ApiClient,
     settings: KubernetesSettings,
-    store: Store,
+    process: ProcessParts,
     *,
     cluster: str,
     temporal_namespace: str,
-    rng: random.Random,
     waiting: Callable[[str], None] = lambda _why: None,
 ) -> ConnectedApi:
     """What is to be known of an API before a worker starts, as soon as API and etcd answer.
@@ -89,8 +88,8 @@ async def connect_api_server(
     What hinders is logged once, and passed to `waiting`. Claims etcd for the API's cluster. Raises
     `InstallationMismatch`.
     """
-    said = ""
-    for delay in delays(0.2, LONGEST_PAUSE, rng):
+    store, said = process.store, ""
+    for delay in delays(0.2, LONGEST_PAUSE, process.rng):
         try:
             uid = await cluster_uid(api)
             await claim(store, cluster=cluster, namespace=temporal_namespace, kubernetes_uid=uid)
