@@ -20,6 +20,7 @@ from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.objects.documents.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.model.formats import ClusterFormat
+from wharfinger.objects.model.texts import counted
 
 if TYPE_CHECKING:
     from wharfinger.objects.rk8s.applying import GivenDocument
@@ -221,9 +222,8 @@ def unread(source: str) -> list[str]:
     folders = [folder for folder in below if next(_below(folder), None) is not None]
     if not folders:
         return []
-    more = f" and {len(folders) - _FOLDERS_NAMED} more" if len(folders) > _FOLDERS_NAMED else ""
-    named = ", ".join(map(str, folders[:_FOLDERS_NAMED]))
-    return [f"folders below {path} are not read: {named}{more} (-R reads them)"]
+    named = counted([str(folder) for folder in folders], _FOLDERS_NAMED)
+    return [f"folders below {path} are not read: {named} (-R reads them)"]
 
 
 def _below(path: Path) -> Iterator[Path]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.model.storage_index import Storage
+from wharfinger.objects.model.texts import counted
 from wharfinger.whatif import claims, daemons, workloads
 from wharfinger.whatif.admission import NotMade
 from wharfinger.whatif.admission.chain import AdmissionChain, is_new
@@ -136,9 +137,10 @@ class Creator:
     @property
     def notes(self) -> list[str]:
         """What was not made beside pods, and which workloads stand for no pods."""
-        refused = [f"{_some(names)} {_is(names)} not made: {reason}" for reason, names in self._refused.items()]
+        refused = [f"{counted(said, _NAMED)} {_is(said)} not made: {reason}" for reason, said in self._refused.items()]
         made = "made at once, and taken to be reachable from every node that their class allows"
-        supplied = [f"volumes of {_some(sorted(map(str, self.supplied)))} are {made}"] if self.supplied else []
+        claims = counted(sorted(map(str, self.supplied)), _NAMED)
+        supplied = [f"volumes of {claims} are {made}"] if claims else []
         return [*refused, *supplied, *self.idle]
 
     @property
@@ -149,7 +151,7 @@ class Creator:
             found.setdefault(why.value, []).append(str(ref))
         for ref in self._daemons.nowhere:
             found.setdefault("for none of the nodes", []).append(str(ref))
-        return [f"{_some(names)} {_is(names)} {why}, and no pod is made" for why, names in found.items()]
+        return [f"{counted(names, _NAMED)} {_is(names)} {why}, and no pod is made" for why, names in found.items()]
 
     def _given_pod(self, ref: Ref, obj: Obj) -> Creation:
         try:
@@ -194,10 +196,6 @@ class Creator:
         """Why a workload itself is not made; empty when it is, or is there already."""
         admitted = self._admission.admit(ref, obj) if is_new(ref, obj) else obj
         return f"{ref}: {admitted.reason}" if isinstance(admitted, NotMade) else ""
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _is(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from wharfinger.objects.documents.fields import mapping, mappings, text_map
 from wharfinger.objects.documents.selectors import label_selector
 from wharfinger.objects.documents.surroundings import NAME_LABEL
 from wharfinger.objects.model.selectors import LabelSelector
+from wharfinger.objects.model.texts import counted
 from wharfinger.whatif.admission import chain
 from wharfinger.whatif.admission.chain import is_new
 from wharfinger.whatif.claims import CLAIM, named_by, of_ephemeral_volumes, owned_by
@@ -60,7 +61,7 @@ class Unknown:
         found += self._classes_of(ref, pod)
         if self._leans_on_labels(ref, pod):
             spaces = "namespace" if len(self.namespaces) == 1 else "namespaces"
-            found.append(f"labels of {spaces} {_some(self.namespaces)}")
+            found.append(f"labels of {spaces} {counted(sorted(self.namespaces), _NAMED)}")
         name = chain.runtime_class_of(mapping(pod, "spec"))
         if name and self._live and ref not in self._live and Ref("RuntimeClass", "", name) not in self._inventory:
             found.append(f"RuntimeClass {name}")
@@ -189,13 +190,9 @@ def _bound(claim: Ref, metadata: Obj | None) -> Iterator[Obj]:
     }
 
 
-def _some(names: Collection[str]) -> str:
-    shown = sorted(names)[:_NAMED]
-    return ", ".join(shown) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
 def _note(kind: str, names: Collection[str], pods: int) -> str:
-    what = f"claims are not given ({_some(names)})" if kind == "claim" else f"{kind} {_are(kind)} not given"
+    claims = counted(sorted(names), _NAMED)
+    what = f"claims are not given ({claims})" if kind == "claim" else f"{kind} {_are(kind)} not given"
     them = "it" if _are(kind) == "is" else "them"
     return f"{what}; what becomes of {pods} {'pod' if pods == 1 else 'pods'} may depend on {them}"
 

@@ -31,11 +31,11 @@ def ended(
     policy = policy or pick(3)
     placement = Placement(REF, 1, policy, deleting=deleting)
     decision = decided(policy, [member(name) for name in "abc"])
-    return judge_eviction(Eviction("e", REF, cluster), placement, decision, delivered, budget)
+    return judge_eviction(Eviction("e", REF, cluster), placement, decision.chosen, delivered, budget)
 
 
 def test_an_eviction_without_a_placement_is_invalid() -> None:
-    found = judge_eviction(Eviction("e", REF, "a"), None, None, Delivered(), None)
+    found = judge_eviction(Eviction("e", REF, "a"), None, (), Delivered(), None)
     assert found == EvictionOutcome(False, False, "Failed to find ClusterResourcePlacement targeted by eviction")
 
 
@@ -101,7 +101,7 @@ def test_a_budget_allows_as_many_disruptions(budget: PlacementBudget, available:
 def test_who_was_just_evicted_counts_as_unavailable(budget: PlacementBudget, *, executed: bool) -> None:
     placement = Placement(REF, 1, pick(4))
     decision = decided(placement.policy, [member(name) for name in "abc"])
-    found = judge_eviction(Eviction("e", REF, "a"), placement, decision, EVERYWHERE, budget, evicted=1)
+    found = judge_eviction(Eviction("e", REF, "a"), placement, decision.chosen, EVERYWHERE, budget, evicted=1)
     assert found.executed is executed
     assert found.message.endswith("availablePlacements: 3, totalPlacements: 4")
 

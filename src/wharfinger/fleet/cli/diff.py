@@ -6,7 +6,7 @@ Defaults that are spelled out and the order of fields make no difference, here a
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,15 +123,10 @@ def _configured(template: Mapping[str, Any]) -> bool:
 def difference(before: Mapping[str, Any], after: Mapping[str, Any], named: str, other: str) -> list[str]:
     """The lines of a unified diff of two documents as YAML; empty when they are equal."""
     found = difflib.unified_diff(_lines(before), _lines(after), named, other, lineterm="", n=_AROUND)
-    return list(_printable(found))
+    return [plain(line.replace("\t", " ")) for line in found]
 
 
 def _lines(document: Mapping[str, Any]) -> list[str]:
     from wharfinger.objects.documents.yaml_text import to_yaml
 
     return to_yaml(dict(document)).splitlines() if document else []
-
-
-def _printable(lines: Iterator[str]) -> Iterator[str]:
-    for line in lines:
-        yield plain(line.replace("\t", " "))

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from wharfinger.cli.objects.tables import age
-from wharfinger.fleet.contracts.fleet_records import HostRecord, LostHostRecord, mapping
+from wharfinger.fleet.contracts.fleet_records import LostHostRecord, mapping
 from wharfinger.fleet.model.fleet import Cordon
 from wharfinger.fleet.model.rollout import Condition, SlotStatus
-from wharfinger.fleet.reading import fleet_summary
 from wharfinger.fleet.reading.fleet_status import FleetInstance, FleetStatus
 from wharfinger.fleet.reading.fleet_summary import (
     NOTHING,
@@ -26,6 +27,7 @@ from wharfinger.fleet.reading.fleet_summary import (
     outcome_word,
     outdated,
     phase,
+    revision_rows,
     rollout_word,
     told_slots,
     updated,
@@ -45,11 +47,10 @@ AGENTS_OWN = "(own)"
 
 def fleet_row(picture: Picture, now: datetime) -> tuple[str, ...]:
     """Cells under `FLEET_HEADINGS`."""
-    ready = wanted_ready(picture)
     return (
         picture.tenant,
         str(picture.replicas),
-        str(len(ready)),
+        str(len(wanted_ready(picture))),
         str(updated(picture)),
         str(outdated(picture)),
         str(picture.target or NOTHING),
@@ -122,12 +123,10 @@ def history_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
 
 def host_rows(estate: Estate, now: datetime) -> list[tuple[str, ...]]:
     """Cells under `HOST_HEADINGS`: live agents, what people said of hosts, and hosts that grants name without agent."""
-    counts = estate.granted
-    names = sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts})
-    return [_host_row(estate, name, counts.get(name, 0), now) for name in names]
+    return [_host_row(estate, name, now) for name in estate.host_names]
 
 
-def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple[str, ...]:
+def _host_row(estate: Estate, name: str, now: datetime) -> tuple[str, ...]:
     host = estate.hosts.get(name)
     said: Cordon | LostHostRecord | None = estate.lost.get(name) if host is None else None
     said = said or estate.cordons.get(name)
@@ -139,17 +138,13 @@ def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple
     return (
         name,
         host_status(estate, name),
-        str(instances),
+        str(estate.granted.get(name, 0)),
         str(host.capacity) if host is not None and host.capacity else NOTHING,
-        _installs(host),
+        ",".join(name or AGENTS_OWN for name in ("", *host.installs)) if host is not None else NOTHING,
         ("yes" if host.control else "no") if host is not None else NOTHING,
         age(host.time, now) if host is not None else NOTHING,
         why,
     )
-
-
-def _installs(host: HostRecord | None) -> str:
-    return ",".join(name or AGENTS_OWN for name in ("", *host.installs)) if host is not None else NOTHING
 
 
 def fleet_object(picture: Picture) -> dict[str, Any]:
@@ -165,11 +160,11 @@ def summary(picture: Picture) -> dict[str, Any]:
     """The counts of one line of `fleet get`."""
     return {
         "replicas": picture.replicas,
-        "ready": fleet_summary.ready_count(picture),
-        "updated": fleet_summary.updated(picture),
-        "outdated": fleet_summary.outdated(picture),
+        "ready": len(wanted_ready(picture)),
+        "updated": updated(picture),
+        "outdated": outdated(picture),
         "revision": picture.target,
-        "rollout": fleet_summary.rollout_word(picture),
+        "rollout": rollout_word(picture),
         "observed": picture.observed,
     }
 
@@ -226,22 +221,21 @@ def history_list(picture: Picture) -> list[dict[str, Any]]:
             "digest": row["digest"],
             "template": picture.revisions[row["revision"]].template,
         }
-        for row in fleet_summary.revision_rows(picture)
+        for row in revision_rows(picture)
     ]
 
 
 def host_list(estate: Estate) -> list[dict[str, Any]]:
     """Hosts with their agents, and what people said of them."""
-    counts = estate.granted
     found = []
-    for name in sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts}):
+    for name in estate.host_names:
         host, cordon = estate.hosts.get(name), estate.cordons.get(name)
         lost = estate.lost.get(name) if host is None else None
         found.append(
             {
                 "name": name,
-                "status": fleet_summary.host_status(estate, name),
-                "instances": counts.get(name, 0),
+                "status": host_status(estate, name),
+                "instances": estate.granted.get(name, 0),
                 "agent": camel(host.model_dump(mode="json")) if host is not None else None,
                 "cordon": camel(mapping(cordon)) if cordon is not None else None,
                 "lost": camel(lost.model_dump(mode="json")) if lost is not None else None,
@@ -252,9 +246,4 @@ def host_list(estate: Estate) -> list[dict[str, Any]]:
 
 def camel(value: Mapping[str, Any]) -> dict[str, Any]:
     """The same mapping with names in camelCase; inner ones are left as they are."""
-    return {_camel(name): inner for name, inner in value.items()}
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)
+    return {to_camel(name): inner for name, inner in value.items()}

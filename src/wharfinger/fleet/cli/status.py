@@ -14,7 +14,7 @@ import typer
 
 from wharfinger.cli.objects.tables import age
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.output import Columns, Output, plain, show
+from wharfinger.cli.output import Columns, Output, plain, show_answer
 from wharfinger.errors import Unavailable
 from wharfinger.fleet.cli import output as printed
 from wharfinger.fleet.reading.fleet_status import FleetStatus, look, status_of
@@ -35,10 +35,7 @@ async def once(connection: ConnectionOptions, tenant: str, output: Output) -> No
     now = datetime.now(UTC)
     async with connection.store() as store:
         found = await look(store, tenant, now)
-    if output is Output.TABLE:
-        typer.echo(status_text(found, now))
-    else:
-        show(printed.status_mapping(found), output)
+    show_answer(output, lambda: printed.status_mapping(found), lambda: status_text(found, now))
 
 
 def status_text(found: FleetStatus, now: datetime) -> str:

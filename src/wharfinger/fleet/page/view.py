@@ -17,7 +17,7 @@ from wharfinger.fleet.reading.fleet_status import FleetInstance, status_of
 from wharfinger.fleet.reading.fleet_summary import revision_rows
 from wharfinger.fleet.reading.fleet_templates import known_plugins
 from wharfinger.fleet.reading.fleets import Fleets
-from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY
+from wharfinger.fleet.spec.fleet_fields import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture
 from wharfinger.fleet.state.fleet_reading import OF_FLEETS, fleet_at, read
 from wharfinger.framework.catalog import Catalog

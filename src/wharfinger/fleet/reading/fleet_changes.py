@@ -26,7 +26,8 @@ from wharfinger.etcd.store import Compare, Delete, KeyValue, Store
 from wharfinger.fleet.contracts.fleet_records import FleetStatusRecord
 from wharfinger.fleet.model.fleet import RolloutAction
 from wharfinger.fleet.model.rollout import RolloutStatus
-from wharfinger.fleet.spec.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, may_change_nothing, read_fleet
+from wharfinger.fleet.spec.fleet import is_deleting, may_change_nothing, read_fleet
+from wharfinger.fleet.spec.fleet_fields import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.framework.catalog import Catalog
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.fields import part

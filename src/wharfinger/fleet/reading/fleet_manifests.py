@@ -19,6 +19,7 @@ from wharfinger.objects.documents import merge
 from wharfinger.objects.documents.kinds import FLEET, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.model.names import COMMON
+from wharfinger.objects.model.texts import counted
 from wharfinger.process.names import check_tenant
 
 _NAMED = 5
@@ -159,6 +160,5 @@ def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned:
 
 
 def _named(hosts: list[str], able: int) -> str:
-    names = ", ".join(hosts[:_NAMED]) + (f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else "")
     some = f" ({len(hosts)} of {able})" if len(hosts) < able else ""
-    return f"host{'s' if len(hosts) > 1 else ''} {names}{some}"
+    return f"host{'s' if len(hosts) > 1 else ''} {counted(hosts, _NAMED)}{some}"

@@ -15,6 +15,7 @@ from wharfinger.fleet.reading.fleet_summary import exit_words, phase
 from wharfinger.fleet.state.fleet_pictures import Estate, LastChange, Picture, SlotIncarnation
 from wharfinger.fleet.state.fleet_reading import existing, read
 from wharfinger.objects.documents.times import duration, seconds_since
+from wharfinger.objects.model.texts import counted
 
 SILENT = 60.0
 """Seconds beyond a step's limit after which it is said that the actor is not heard of."""
@@ -309,6 +310,5 @@ def _place_hints(estate: Estate, picture: Picture) -> Iterator[str]:
         count = len(strangers)
         yield f"{count} instance{'s' if count > 1 else ''} of an earlier fleet of this name must end first"
     if picture.by_hand:
-        names = ", ".join(sorted(picture.by_hand)[:3])
-        more = f" and {len(picture.by_hand) - 3} more" if len(picture.by_hand) > 3 else ""
-        yield f"workers started by hand serve this tenant too, and are left alone: {names}{more}"
+        names = counted(sorted(picture.by_hand), 3)
+        yield f"workers started by hand serve this tenant too, and are left alone: {names}"

@@ -92,14 +92,9 @@ def phase(picture: Picture, life: SlotIncarnation) -> str:
         return "draining" if grant.want == "drain" and instance.state != "withdrawn" else instance.state
     if grant.want == "drain":
         return "draining"
-    return "granted" if told_phase(picture, life) in ("", "starting") else "unknown"
-
-
-def told_phase(picture: Picture, life: SlotIncarnation) -> str:
-    """The status of an incarnation; empty when there is none."""
     told = told_slots(picture).get(life.slot)
-    phases = {number: found for number, found, _, _ in told.incarnations} if told is not None else {}
-    return phases.get(life.incarnation, "")
+    said = {number: found for number, found, _, _ in told.incarnations} if told is not None else {}
+    return "granted" if said.get(life.incarnation, "") in ("", "starting") else "unknown"
 
 
 def told_slots(picture: Picture) -> dict[int, SlotStatus]:

@@ -31,10 +31,8 @@ from typing import Any
 from wharfinger.fleet.model.fleet import FleetSpec, RolloutRequest, Secret, Template
 from wharfinger.fleet.spec import fleet_fields
 from wharfinger.fleet.spec.fleet_fields import (
-    API_VERSION,
     CHANGE_CAUSE,
     CHANGED_BY,
-    KIND,
     FleetFields,
     SpecFields,
     TemplateFields,
@@ -46,17 +44,6 @@ from wharfinger.framework.config.validation import Problem, refuse, understood, 
 from wharfinger.objects.documents.fields import part
 from wharfinger.objects.model.names import COMMON, RESERVED_TENANTS, is_dns_label
 from wharfinger.objects.model.quantities import IntOrPercent
-
-__all__ = [
-    "API_VERSION",
-    "CHANGED_BY",
-    "CHANGE_CAUSE",
-    "KIND",
-    "FleetObject",
-    "is_deleting",
-    "read_fleet",
-    "read_template",
-]
 
 _EVERY = IntOrPercent(100, percent=True)
 

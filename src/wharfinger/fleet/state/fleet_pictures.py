@@ -203,6 +203,11 @@ class Estate:
         return self.fleets.get(tenant) or Picture(tenant, self.read_at)
 
     @property
+    def host_names(self) -> list[str]:
+        """Hosts with a live agent, those of which people said something, and those that grants name; in order."""
+        return sorted({*self.hosts, *self.cordons, *self.lost, *self.granted})
+
+    @property
     def controlled(self) -> bool:
         """Whether any live agent looks after fleets at all."""
         return any(host.control for host in self.hosts.values())

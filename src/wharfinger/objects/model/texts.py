@@ -33,6 +33,12 @@ def listed(items: Sequence[str], limit: int) -> str:
     return ", ".join(told)
 
 
+def counted(names: Sequence[str], most: int) -> str:
+    """The first names with commas; the others are counted."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def plain(text: str) -> str:
     """Text that others wrote, on one line and without power over the terminal.
 

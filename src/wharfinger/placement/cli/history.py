@@ -10,7 +10,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, show
-from wharfinger.objects.model.texts import shortened
+from wharfinger.objects.model.texts import counted, shortened
 from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument
 
 SHOWN = 160
@@ -82,8 +82,7 @@ def _snapshots(snapshots: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
             str(one["number"]),
             one["time"],
             str(one["objects"]),
-            ", ".join(one["members"][:NAMED])
-            + (f" and {len(one['members']) - NAMED} more" if one["members"][NAMED:] else ""),
+            counted(one["members"], NAMED),
             "pinned" if one["pinned"] else "wanted" if one["wanted"] else "",
         )
         for one in snapshots

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
-from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show_answer
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
 from wharfinger.placement.cli.placements import tell_deviations
@@ -59,10 +59,7 @@ def simulate(
     for obj in (*members, *placements):
         simulator.add(obj)
     decided = [simulator.decide(reference) for reference in _references(placements)]
-    if output is Output.TABLE:
-        typer.echo("\n\n".join(_table(one) for one in decided))
-    else:
-        show([_mapping(one) for one in decided], output)
+    show_answer(output, lambda: [_mapping(one) for one in decided], lambda: "\n\n".join(map(_table, decided)))
     if not all(one.status is not None and one.status["scheduled"]["status"] == "True" for one in decided):
         raise typer.Exit(1)
 

@@ -17,7 +17,6 @@ from wharfinger.placement.cli.watching import ANYWAY, APART, WatchOption
 if TYPE_CHECKING:
     from wharfinger.etcd.store import Store
     from wharfinger.placement.contracts.delivery_records import ToldObject
-    from wharfinger.placement.reading.placement_conditions import DeliveryCondition
     from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery
 
 HEADINGS = ("CLUSTER", "ONLINE", "SNAPSHOT", "STATE", "WHY")
@@ -113,7 +112,7 @@ def status_mapping(delivery: PlacementDelivery) -> dict[str, Any]:
         "generation": record.decision.generation,
         "behind": delivery.behind,
         "decided": record.time,
-        "conditions": [_condition(one) for one in delivery.conditions],
+        "conditions": [one._asdict() for one in delivery.conditions],
         "deleting": rollout.deleting,
         "external": rollout.spec.external,
         "snapshot": rollout.snapshot,
@@ -130,10 +129,6 @@ def status_mapping(delivery: PlacementDelivery) -> dict[str, Any]:
         "workflow": record.workflow_id,
         "run": record.run_id,
     }
-
-
-def _condition(condition: DeliveryCondition) -> dict[str, str]:
-    return dict(condition._asdict())
 
 
 def _member(one: DeliveredMember, delivery: PlacementDelivery) -> dict[str, Any]:
@@ -171,7 +166,7 @@ def _member(one: DeliveredMember, delivery: PlacementDelivery) -> dict[str, Any]
             "drifted": told_mappings(result.drifted),
             "time": result.time,
         },
-        "conditions": [_condition(each) for each in one.conditions],
+        "conditions": [each._asdict() for each in one.conditions],
     }
 
 

@@ -61,7 +61,7 @@ class _Choice:
         """What the condition adds to KubeFleet's message."""
         for one in question.standing.chosen:
             member = self.known.get(one.name)
-            if member is None or member.leaving or not self._is_same(one, member):
+            if member is None or member.leaving or (one.identity != member.identity and self.deviations.note(D11)):
                 continue
             (self.current if one.policy == question.number else self.obsolete)[one.name] = one
 
@@ -74,9 +74,6 @@ class _Choice:
                 return self._some()
             case _:
                 return self._all()
-
-    def _is_same(self, chosen: ChosenMember, member: Member) -> bool:
-        return chosen.identity == member.identity or not self.deviations.note(D11)
 
     def _all(self) -> PlacementDecision | Stuck:
         self.current = {name: one for name, one in self.current.items() if name not in self.question.drained}

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from wharfinger.objects.model.texts import counted
 from wharfinger.placement.deciding.lanes import EPSILON, RunLane, Walk
 from wharfinger.placement.model.update_runs import (
     AwaitedTask,
@@ -218,7 +219,7 @@ class _Look:
     def _react(self, stage: PlannedStage) -> None:
         """Do what the stage says about too many failures. A stopped run does not begin to roll back."""
         failed = self._failed(stage)
-        self._halted = f"stage {stage.name}: {len(failed)} of {len(stage.members)} failed ({_named(failed)})"
+        self._halted = f"stage {stage.name}: {len(failed)} of {len(stage.members)} failed ({counted(failed, _SHOWN)})"
         if stage.on_failure is OnFailure.ABORT:
             self._phase = RunPhase.ABORTED
         elif stage.on_failure is OnFailure.ROLLBACK and self.starts:
@@ -261,7 +262,7 @@ class _Look:
 
     def _why(self, phase: RunPhase) -> str:
         busy = [*self._walk.flying, *(one.name for one in self._walk.writes)]
-        waits = [f"waits for {_named(busy)}"] if busy else []
+        waits = [f"waits for {counted(busy, _SHOWN)}"] if busy else []
         if phase is RunPhase.WAITING:
             waits = [_task(one) for one in self._awaits]
         if phase in (RunPhase.SUCCEEDED, RunPhase.FAILED):
@@ -286,16 +287,10 @@ def _ended(table: Mapping[str, MemberProgress]) -> list[str]:
     found = {}
     for outcome in (MemberOutcome.FAILED, MemberOutcome.SKIPPED):
         found[outcome] = [one.name for one in table.values() if one.outcome is outcome]
-    return [f"{len(names)} {outcome} ({_named(names)})" for outcome, names in found.items() if names]
+    return [f"{len(names)} {outcome} ({counted(names, _SHOWN)})" for outcome, names in found.items() if names]
 
 
 def _task(one: AwaitedTask) -> str:
     if one.kind is TaskKind.APPROVAL:
         return f"waits for approval {one.key}"
     return f"waits {one.remaining:.0f} s after stage {one.key.removesuffix('.after')}"
-
-
-def _named(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -63,7 +63,7 @@ class Delivered:
 def judge_eviction(
     eviction: Eviction,
     placement: Placement | None,
-    decision: PlacementDecision | None,
+    chosen: Sequence[ChosenMember],
     delivered: Delivered,
     budget: PlacementBudget | None,
     *,
@@ -71,7 +71,8 @@ def judge_eviction(
 ) -> EvictionOutcome:
     """How an eviction ends. The decision that follows from an executed one is stored with it.
 
-    `evicted`: members that left the decision by evictions before this one, and have no successors yet.
+    `chosen`: by the stored decision. `evicted`: members that left it by evictions before this one, and have no
+    successors yet.
     """
     if placement is None:
         return EvictionOutcome(False, False, _NO_PLACEMENT)
@@ -82,7 +83,7 @@ def judge_eviction(
     name = eviction.cluster
     if name in delivered.removing:
         return EvictionOutcome(True, True, _LEAVING)
-    if decision is None or name not in decision.names:
+    if name not in {one.name for one in chosen}:
         return EvictionOutcome(False, False, _NOT_CHOSEN)
     if name not in delivered.present:
         return EvictionOutcome(True, False, _NOTHING_THERE)
@@ -90,17 +91,17 @@ def judge_eviction(
         return EvictionOutcome(True, True, _FAILED)
     if budget is None:
         return EvictionOutcome(True, True, _ALLOWED)
-    return _by_budget(placement, decision, delivered, budget, evicted)
+    return _by_budget(placement, chosen, delivered, budget, evicted)
 
 
 def _by_budget(
-    placement: Placement, decision: PlacementDecision, delivered: Delivered, budget: PlacementBudget, evicted: int
+    placement: Placement, chosen: Sequence[ChosenMember], delivered: Delivered, budget: PlacementBudget, evicted: int
 ) -> EvictionOutcome:
     least, most = budget.min_available, budget.max_unavailable
     if placement.policy.type is PlacementType.PICK_ALL and (most is not None or (least is not None and least.percent)):
         return EvictionOutcome(True, False, _WRONG_BUDGET)
-    total = len(decision.chosen) + evicted
-    available = sum(one.name in delivered.available for one in decision.chosen)
+    total = len(chosen) + evicted
+    available = sum(one.name in delivered.available for one in chosen)
     wanted = placement.policy.number or 0
     room = 0
     if most is not None:
@@ -149,7 +150,8 @@ def answer(view: HubView, reference: str, now: float) -> WhatFollows:
         return WhatFollows()
     question = _question(view, reference, seen, stored, now)
     outcomes, evicted, free = _evicted(view, reference, seen.placement, stored, pending)
-    lingering = _lingering(view, reference, stored, evicted)
+    before = stored.evicted if stored is not None else frozenset()
+    lingering = frozenset(before.union(evicted) & _having_work(view, reference))
     standing = question.standing
     # Who is evicted now is no longer chosen, so that the same decision may choose a successor.
     left = tuple(one for one in standing.chosen if one.name not in evicted)
@@ -254,14 +256,6 @@ def _having_work(view: HubView, reference: str) -> set[str]:
     return unreadable.union(view.works.get(reference, ()))
 
 
-def _lingering(
-    view: HubView, reference: str, stored: SeenDecision | None, evicted: Sequence[str] | frozenset[str]
-) -> frozenset[str]:
-    """Who was evicted, and has a work yet."""
-    before = stored.evicted if stored is not None else frozenset()
-    return frozenset(before.union(evicted) & _having_work(view, reference))
-
-
 def _evicted(
     view: HubView,
     reference: str,
@@ -278,7 +272,7 @@ def _evicted(
     for one in (each.eviction for each in pending):
         # The budget has to hold for all of them together, so each one is judged by what those before it leave.
         delivered = _delivered(view, reference, chosen)
-        said = judge_eviction(one, placement, _as_decided(stored, chosen), delivered, budget, evicted=len(evicted))
+        said = judge_eviction(one, placement, chosen, delivered, budget, evicted=len(evicted))
         outcomes[one.name] = said
         if said.executed and one.cluster in {each.name for each in chosen}:
             evicted.add(one.cluster)
@@ -286,12 +280,6 @@ def _evicted(
                 free.append(one.cluster)
             chosen = [each for each in chosen if each.name != one.cluster]
     return outcomes, frozenset(evicted), tuple(free)
-
-
-def _as_decided(stored: SeenDecision | None, chosen: Sequence[ChosenMember]) -> PlacementDecision | None:
-    if stored is None:
-        return None
-    return PlacementDecision(stored.policy, 0, None, tuple(chosen), (), stored.condition)
 
 
 def _delivered(view: HubView, reference: str, chosen: Sequence[ChosenMember]) -> Delivered:

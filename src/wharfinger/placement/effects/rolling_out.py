@@ -287,15 +287,6 @@ def _only(steps: RolloutSteps, kinds: tuple[StepKind, ...]) -> tuple[RolloutStep
     return tuple(one for one in steps.steps if one.kind in kinds)
 
 
-def relied_on(view: HubView, reference: str, member: str) -> tuple[int, int, int]:
-    """Mod revisions of a member's work, result and object; 0 = not there."""
-    return (
-        view.mod_revision(placement_keys.work(reference, member)),
-        view.mod_revision(placement_keys.result(reference, member)),
-        view.mod_revision(placement_keys.member_cluster(member)),
-    )
-
-
 SETTLE = 15.0
 """Seconds from the first change of a selected object until all are looked at. KubeFleet's."""
 APART = 30.0
@@ -365,7 +356,6 @@ def _step(view: HubView, reference: str, found: Rollout, step: RolloutStep) -> P
     before = view.works.get(reference, {}).get(step.member)
     result = view.results.get(reference, {}).get(step.member)
     counter = max(before.counter if before is not None else 0, result.counter if result is not None else 0) + 1
-    work, result_revision, obj = relied_on(view, reference, step.member)
     away = step.free and member is not None and not member.reachable
     identity = member.member.identity if member is not None else 0
     if before is not None and step.kind in (StepKind.REMOVE, StepKind.STRATEGY):
@@ -379,9 +369,9 @@ def _step(view: HubView, reference: str, found: Rollout, step: RolloutStep) -> P
         identity=identity,
         overrides=found.overrides.get(step.member, ""),
         counter=counter,
-        work=work,
-        result=result_revision,
-        object=obj,
+        work=view.mod_revision(placement_keys.work(reference, step.member)),
+        result=view.mod_revision(placement_keys.result(reference, step.member)),
+        object=view.mod_revision(placement_keys.member_cluster(step.member)),
         agent=view.mod_revision(placement_keys.member(step.member)) if step.free else 0,
         status=view.mod_revision(placement_keys.member_status(step.member)) if away else None,
     )

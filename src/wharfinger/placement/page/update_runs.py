@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from wharfinger.errors import DoesNotApply, NotFound, UsageError
 from wharfinger.etcd.store import Store
+from wharfinger.objects.model.texts import counted
 from wharfinger.page.follow.plain import bounded, text
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import RETRIES, RunRetryRecord
@@ -270,7 +271,7 @@ def _begun(stage: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
         return f"Stage {stage['stage']} starts. It has no cluster."
     planned = planned_stage(plan, stage)
     pace = f", {planned['maxConcurrency']} at a time" if planned is not None and len(names) > 1 else ""
-    return f"Stage {stage['stage']} starts and updates {_named(names)}{pace}."
+    return f"Stage {stage['stage']} starts and updates {counted(names, NAMED)}{pace}."
 
 
 def _ended(stage: Mapping[str, Any], later: Sequence[Mapping[str, Any]], status: Mapping[str, Any]) -> str:
@@ -278,7 +279,7 @@ def _ended(stage: Mapping[str, Any], later: Sequence[Mapping[str, Any]], status:
     waits = stage["remainingSeconds"] is not None
     then = f"stage {later[0]['stage']} is next" if later else "no stage is left"
     if not later and status["removed"]:
-        then += f", and the placement is removed from {_named([row['cluster'] for row in status['removed']])}"
+        then += f", and the placement is removed from {counted([row['cluster'] for row in status['removed']], NAMED)}"
     return f"Stage {stage['stage']} ends{', once its wait is over' if waits else ''}. After it, {then}."
 
 
@@ -286,7 +287,7 @@ def _stopped(status: Mapping[str, Any]) -> str:
     started = [row["cluster"] for row in _members(status) if row["state"] in UNDER_WAY]
     waits = [stage["stage"] for stage in status["stages"] if stage["remainingSeconds"] is not None]
     said = ["Nothing new is started until the run is resumed."]
-    said += [f"What was started finishes: {_named(started)}."] if started else []
+    said += [f"What was started finishes: {counted(started, NAMED)}."] if started else []
     said += [f"The wait after stage {name} keeps what is left of it." for name in waits]
     return " ".join(said)
 
@@ -294,18 +295,19 @@ def _stopped(status: Mapping[str, Any]) -> str:
 def _resumed(status: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     if status["state"] != "Initialize":
         to_come = [row["cluster"] for row in _members(status) if row["state"] == "waiting"]
-        return f"The run goes on where it was stopped.{f' Still to come: {_named(to_come)}.' if to_come else ''}"
+        left = f" Still to come: {counted(to_come, NAMED)}." if to_come else ""
+        return f"The run goes on where it was stopped.{left}"
     first = next(iter((plan or {}).get("stages", ())), None)
     if first is None:
         return "The run starts as soon as it has a plan."
     asked = ", after its approval" if "Approval" in first["before"] else ""
-    names = [one["cluster"] for one in first["members"]]
-    return f"The run starts by its plan. Stage {first['stage']} is first{asked}: {_named(names) or 'no cluster'}."
+    names = counted([one["cluster"] for one in first["members"]], NAMED) or "no cluster"
+    return f"The run starts by its plan. Stage {first['stage']} is first{asked}: {names}."
 
 
 def _retried(status: Mapping[str, Any]) -> str:
-    again = _to_try_again(status)
-    said = [f"By the same plan, these are updated again: {_named(again)}." if again else "The run is tried again."]
+    again = counted(_to_try_again(status), NAMED)
+    said = [f"By the same plan, these are updated again: {again}." if again else "The run is tried again."]
     said += [f"The run, which ended as {status['outcome']}, is opened again."] if status["outcome"] else []
     said += ["It stays stopped until it is resumed, too."] if status["state"] == "Stop" else []
     return " ".join(said)
@@ -317,10 +319,3 @@ def _members(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _to_try_again(status: Mapping[str, Any]) -> list[str]:
     return [row["cluster"] for row in _members(status) if row["state"] in _AGAIN]
-
-
-def _named(names: Sequence[str]) -> str:
-    """The first names, and how many others there are."""
-    told = ", ".join(names[:NAMED])
-    others = len(names) - NAMED
-    return f"{told} and {others} more" if others > 0 else told

@@ -9,6 +9,7 @@ from enum import StrEnum
 from wharfinger.errors import NotFound
 from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Store
+from wharfinger.objects.model.texts import counted
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.effects.selected import read_selected
 from wharfinger.placement.reading import placement_delivery
@@ -64,11 +65,11 @@ def judge(reading: DeliveryReading, goal: PlacementGoal) -> Verdict:
         return _waiting(reading, "it was changed since it was decided")
     pending = [one.eviction.name for one in view.pending_evictions(reference)]
     if pending:
-        return _waiting(reading, f"{_some(pending)}: not judged yet")
+        return _waiting(reading, f"{counted(pending, NAMED)}: not judged yet")
     other = supposed_of(view, reference)
     if other is not None:
-        moves = [f"+ {_some(other.added)}"] if other.added else []
-        moves += [f"- {_some(other.removed)}"] if other.removed else []
+        moves = [f"+ {counted(other.added, NAMED)}"] if other.added else []
+        moves += [f"- {counted(other.removed, NAMED)}"] if other.removed else []
         return _waiting(reading, f"it is about to be decided again: {'; '.join(moves) or other.condition}")
     return _available(delivery) if goal is PlacementGoal.AVAILABLE else _settled(delivery)
 
@@ -83,9 +84,8 @@ def _gone(reading: DeliveryReading) -> Verdict:
         held = seen is not None and seen.held
         return _waiting(reading, "a finalizer holds it" if held else "its keys are not removed yet")
     away = [one for one in reading.works if one not in reading.view.members or not reading.view.members[one].there]
-    return _waiting(
-        reading, f"left on {_some(sorted(reading.works))}{f'; no agent: {_some(sorted(away))}' if away else ''}"
-    )
+    silent = f"; no agent: {counted(sorted(away), NAMED)}" if away else ""
+    return _waiting(reading, f"left on {counted(sorted(reading.works), NAMED)}{silent}")
 
 
 def _available(delivery: PlacementDelivery) -> Verdict:
@@ -136,11 +136,6 @@ def _waiting(reading: DeliveryReading, why: str) -> Verdict:
 def _members(open_: Sequence[DeliveredMember]) -> str:
     more = f"; and {len(open_) - NAMED} more" if len(open_) > NAMED else ""
     return f"{'; '.join(str(one) for one in open_[:NAMED])}{more}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
 
 
 async def look(store: Store, reference: str, goal: PlacementGoal) -> Verdict:

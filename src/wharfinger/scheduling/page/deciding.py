@@ -26,6 +26,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.documents import documents
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.texts import counted
 from wharfinger.page.follow.plain import text
 from wharfinger.page.web.inputs import TooLong
 from wharfinger.process.installation import digests_in_force, stored_configurations
@@ -174,9 +175,8 @@ def _serving(
 
 
 def _named(workers: tuple[str, ...]) -> str:
-    shown = ", ".join(workers[:3])
-    more = f" and {len(workers) - 3} more" if len(workers) > 3 else ""
-    return f"worker {shown} decides" if len(workers) == 1 else f"workers {shown}{more} decide"
+    shown = counted(workers, 3)
+    return f"worker {shown} decides" if len(workers) == 1 else f"workers {shown} decide"
 
 
 log = logging.getLogger(__name__)
