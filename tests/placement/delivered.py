@@ -22,7 +22,8 @@ from wharfinger.placement.contracts.delivery_records import (
 from wharfinger.placement.contracts.placement_records import HubRecord, MemberStatusRecord
 from wharfinger.placement.effects.selected import read_selected
 from wharfinger.placement.model.delivery import Want
-from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
+from wharfinger.placement.reading.placement_conditions import DeliveredMember
+from wharfinger.placement.reading.placement_delivery import PlacementDelivery, delivery_of, read
 from wharfinger.placement.spec.members import agent_status
 from wharfinger.placement.spec.placement_fields import ApplyStrategyFields
 

@@ -99,7 +99,7 @@ class Agent:
         process = ProcessParts(self.hub, METRICS, clock=world.clock, rng=world.rng)
         token = JoinToken(hub="h", name=name)
         works: Any = SimpleNamespace(in_sync=True)
-        self.applier = Applier(token, process, works, self.record, runs_workloads=lambda: False)
+        self.applier = Applier(token, process, works, self.record)
         self.task: asyncio.Task[None] | None = None
         self.looked: tuple[object, ...] = ()
         """By what it looked last: to look again at the same changes nothing."""
@@ -122,7 +122,7 @@ class Agent:
             return
         try:
             contents = await self._contents(work)
-            doing = WorkOnMember(self.member, P, work, f"h/{self.name}/{self.identity}", False, TIME)
+            doing = WorkOnMember(self.member, P, work, f"h/{self.name}/{self.identity}", TIME)
             result = await doing.bring(contents)
         except InvalidObject as error:
             told = {"counter": work.counter, "since": work.since, "identity": work.identity}

@@ -23,6 +23,7 @@ from wharfinger.placement.cli.status import watch_status
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import PinRecord
 from wharfinger.placement.contracts.placement_records import EvictionRecord
+from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
 
 DIFFERS = {"object": "v1 Service web/s", "reason": "FailedToTakeOver", "diffs": [["/spec/a", "", '"x"']]}
 
@@ -180,7 +181,7 @@ async def _deleted(scene: DeliveredScene) -> None:
 
 async def test_a_watched_status_goes_on_with_what_changes(capsys: pytest.CaptureFixture[str]) -> None:
     scene = await begun()
-    task = asyncio.create_task(watch_status(scene.store, P, Output.TABLE, apart=0.0, anyway=0.01))
+    task = asyncio.create_task(watch_status(PlacementDeliveries(scene.store), P, Output.TABLE, apart=0.0, anyway=0.01))
     seen = ""
 
     async def shown(text: str) -> str:
@@ -208,7 +209,7 @@ async def test_a_watched_status_goes_on_with_what_changes(capsys: pytest.Capture
         await shown("cluster/web is gone")
         await task
     with pytest.raises(NotFound):
-        await watch_status(scene.store, P, Output.TABLE)
+        await watch_status(PlacementDeliveries(scene.store), P, Output.TABLE)
 
 
 # --- diff -----------------------------------------------------------------------------------------

@@ -40,9 +40,7 @@ class Agents:
         store = self.hub.client()
         process = ProcessParts(store, clock=self.clock, rng=random.Random(1))
         self.works = Works(store, rng=random.Random(1))
-        self.applier = Applier(
-            JoinToken(hub="h", name=EAST), process, self.works, self.record, runs_workloads=lambda: False
-        )
+        self.applier = Applier(JoinToken(hub="h", name=EAST), process, self.works, self.record)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[MemoryStore]:

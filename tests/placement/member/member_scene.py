@@ -66,7 +66,6 @@ class Member:
         placement: str = P,
         identity: int = 7,
         counter: int = 0,
-        runs_workloads: bool = False,
         strategy: Object | None = None,
         **work: Any,
     ) -> ResultRecord:
@@ -82,14 +81,11 @@ class Member:
                 **work,
             ),
             placement=placement,
-            runs_workloads=runs_workloads,
         )
 
-    async def again(
-        self, contents: Sequence[Object], work: WorkRecord, *, placement: str = P, runs_workloads: bool = False
-    ) -> ResultRecord:
+    async def again(self, contents: Sequence[Object], work: WorkRecord, *, placement: str = P) -> ResultRecord:
         life = f"hub/east/{work.identity}"
-        return await WorkOnMember(self.agent, placement, work, life, runs_workloads, NOW).bring(contents)
+        return await WorkOnMember(self.agent, placement, work, life, NOW).bring(contents)
 
     async def there(self) -> dict[str, Object]:
         """All objects, by key."""

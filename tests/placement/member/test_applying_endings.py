@@ -107,7 +107,7 @@ async def test_an_agent_that_was_replaced_writes_nothing_more(member: Member) ->
     for want in ("present", "absent", "release"):
         work = WorkRecord(counter=5, since=5, identity=7, want=want)
         with pytest.raises(AgentFenced):
-            await WorkOnMember(first, P, work, "hub/east/7", False, NOW).bring(CONTENTS)
+            await WorkOnMember(first, P, work, "hub/east/7", NOW).bring(CONTENTS)
     assert member.store.revision == before
     assert (await member.bring()).applied
 

@@ -60,7 +60,9 @@ class Availability(StrEnum):
     """The object is malformed, so its availability cannot be judged."""
 
 
-def availability(obj: Mapping[str, Any], group: str, kind: str, *, runs_workloads: bool) -> tuple[Availability, str]:
+def availability(
+    obj: Mapping[str, Any], group: str, kind: str, *, runs_workloads: bool = False
+) -> tuple[Availability, str]:
     """Whether an object is available, and why, in one line.
 
     Args:

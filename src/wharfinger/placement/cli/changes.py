@@ -10,7 +10,7 @@ from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.cli.waiting import say_waiting, tell_verdict
 from wharfinger.errors import UsageError
-from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument
+from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, opened
 from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
 
 TimeoutOption = Annotated[
@@ -42,12 +42,8 @@ async def wait(
     a sentence says what is still waited for, or why it cannot be so any more. Meanwhile, standard error shows each
     change of what is waited for.
     """
-    from wharfinger.placement.reading.observe_placements import reference_of
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-
-    reference = reference_of(placement, namespace)
-    async with connection.store() as store:
-        verdict = await PlacementDeliveries(store).wait(reference, goal, timeout=timeout, say=say_waiting)
+    async with opened(connection, placement, namespace) as (placements, reference):
+        verdict = await placements.wait(reference, goal, timeout=timeout, say=say_waiting)
     tell_verdict(reference, goal, verdict, f"{timeout:g} s")
 
 
@@ -72,16 +68,12 @@ async def rollback(
     A hub rolls the pinned snapshot out within the placement's budget. Snapshots go on being taken meanwhile;
     `--to latest` removes the pin.
     """
-    from wharfinger.placement.reading.observe_placements import reference_of
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-
     written = to.isascii() and to.isdecimal() and len(to) <= DIGITS
     number = None if to == LATEST else int(to) if written else 0
     if number == 0:
         raise UsageError(f"--to {to[:40]!r} is neither the number of a snapshot nor {LATEST}")
-    reference = reference_of(placement, namespace)
-    async with connection.store() as store:
-        changed = await PlacementDeliveries(store).rollback(reference, number, why=why)
+    async with opened(connection, placement, namespace) as (placements, reference):
+        changed = await placements.rollback(reference, number, why=why)
     typer.echo(plain(changed.sentence))
 
 
@@ -103,11 +95,8 @@ async def evict(
 
     With --wait, the outcome is shown, and the exit code is 1 when the eviction was not executed, or has not ended.
     """
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-
-    async with connection.store() as store:
-        placements = PlacementDeliveries(store)
-        eviction = await placements.evict(placement, cluster)
+    async with opened(connection, placement, "") as (placements, reference):
+        eviction = await placements.evict(reference, cluster)
         typer.echo(f"clusterresourceplacementeviction/{eviction.name} created")
         if wait is None:
             return
@@ -139,12 +128,7 @@ async def delete(
 
     With --wait, the exit code is 1 when something is left after --timeout.
     """
-    from wharfinger.placement.reading.observe_placements import reference_of
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-
-    reference = reference_of(placement, namespace)
-    async with connection.store() as store:
-        placements = PlacementDeliveries(store)
+    async with opened(connection, placement, namespace) as (placements, reference):
         typer.echo((await placements.delete(reference)).sentence)
         if not wait:
             return

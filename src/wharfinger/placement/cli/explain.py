@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
+from wharfinger.placement.cli.placements import (
+    ClusterOption,
+    NamespaceOption,
+    PlacementArgument,
+    decision_mapping,
+    tell_deviations,
+)
 from wharfinger.placement.model.placement import ChosenMember, MemberVerdict
 
 
@@ -17,7 +23,7 @@ async def explain(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
-    cluster: Annotated[str, typer.Option("--cluster", help="One member only.", metavar="NAME")] = "",
+    cluster: ClusterOption = "",
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,9 @@ from wharfinger.placement.model.placement import PlacementDecision
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import state_of
 
+if TYPE_CHECKING:
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+
 PlacementArgument = Annotated[
     str, typer.Argument(help="Which: NAME, NAME with -n, cluster/NAME or ns/NAMESPACE/NAME.", metavar="PLACEMENT")
 ]
@@ -24,6 +28,7 @@ NamespaceOption = Annotated[
     namespace_option("Namespace of a ResourcePlacement.", "none"),
 ]
 
+ClusterOption = Annotated[str, typer.Option("--cluster", help="One member only.", metavar="NAME")]
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
 SHOWN = 60
 """Characters of a reason in the table."""
@@ -58,6 +63,19 @@ def tell_deviations(told: Mapping[str, Any]) -> Iterable[str]:
     """A line on where KubeFleet would decide otherwise; none where nowhere."""
     if told["deviations"]:
         yield f"KubeFleet would decide otherwise: {', '.join(told['deviations'])} (docs/placement.md)"
+
+
+@asynccontextmanager
+async def opened(
+    connection: ConnectionOptions, placement: str, namespace: str
+) -> AsyncIterator[tuple[PlacementDeliveries, str]]:
+    """What shows and changes how placements are delivered, and the placement's reference. Raises `UsageError`."""
+    from wharfinger.placement.reading.observe_placements import reference_of
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+
+    reference = reference_of(placement, namespace)
+    async with connection.store() as store:
+        yield PlacementDeliveries(store), reference
 
 
 @configured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,18 +67,17 @@ async def plan(
     if left_out:
         some = "1 object of another kind is" if left_out == 1 else f"{left_out} objects of other kinds are"
         typer.echo(f"{some} left out: only placements and members are planned", err=True)
-    for text in label or ():
-        supposition.suppose_label(text)
-    for text in taint or ():
-        supposition.suppose_taint(text)
-    for name in leave or ():
-        supposition.suppose_leaving(name)
-    for name in cordon or ():
-        supposition.suppose_drain(name, "cordon")
-    for name in drain or ():
-        supposition.suppose_drain(name, "drain")
-    for text in delete or ():
-        supposition.suppose_deleted(text)
+    options = (
+        (label, supposition.suppose_label),
+        (taint, supposition.suppose_taint),
+        (leave, supposition.suppose_leaving),
+        (cordon, partial(supposition.suppose_drain, want="cordon")),
+        (drain, partial(supposition.suppose_drain, want="drain")),
+        (delete, supposition.suppose_deleted),
+    )
+    for given, take in options:
+        for text in given or ():
+            take(text)
     found = [_mapping(one) for one in supposed(view)]
     if output is not Output.TABLE:
         show(found, output)

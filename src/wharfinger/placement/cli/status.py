@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.errors import NotFound
 from wharfinger.objects.model.texts import one_line
-from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
+from wharfinger.placement.cli.placements import (
+    ClusterOption,
+    NamespaceOption,
+    PlacementArgument,
+    decision_mapping,
+    opened,
+    tell_deviations,
+)
 from wharfinger.placement.cli.watching import ANYWAY, APART, WatchOption
 
 if TYPE_CHECKING:
-    from wharfinger.etcd.store import Store
     from wharfinger.placement.contracts.delivery_records import ToldObject
-    from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery
+    from wharfinger.placement.reading.placement_conditions import DeliveredMember
+    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
+    from wharfinger.placement.reading.placement_delivery import PlacementDelivery
 
 HEADINGS = ("CLUSTER", "ONLINE", "SNAPSHOT", "STATE", "WHY")
 SHOWN = 160
@@ -39,15 +48,11 @@ async def status(
     STATE ends with what the member's agent reports. -o json shows KubeFleet's conditions, too, of each member and of
     the whole placement.
     """
-    from wharfinger.placement.reading.observe_placements import reference_of
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-
-    reference = reference_of(placement, namespace)
-    async with connection.store() as store:
+    async with opened(connection, placement, namespace) as (placements, reference):
         if watch:
-            await watch_status(store, reference, output)
+            await watch_status(placements, reference, output)
             return
-        told = status_mapping(await PlacementDeliveries(store).status(reference))
+        told = status_mapping(await placements.status(reference))
     if output is not Output.TABLE:
         show(told, output)
         return
@@ -55,16 +60,11 @@ async def status(
 
 
 async def watch_status(
-    store: Store, reference: str, output: Output, *, apart: float = APART, anyway: float = ANYWAY
+    placements: PlacementDeliveries, reference: str, output: Output, *, apart: float = APART, anyway: float = ANYWAY
 ) -> None:
     """Print all, then what changes, until the placement is gone. `apart`, `anyway`: seconds. Raises `NotFound`."""
-    from wharfinger.errors import NotFound
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-    from wharfinger.placement.reading.placement_goals import watching_placement
-
     columns, known = Columns(*HEADINGS), dict[str, Any]()
-    placements = PlacementDeliveries(store)
-    async with watching_placement(store, reference) as seen:
+    async with placements.watching(reference) as seen:
         while True:
             try:
                 told = status_mapping(await placements.status(reference))
@@ -153,7 +153,7 @@ def _member(one: DeliveredMember, delivery: PlacementDelivery) -> dict[str, Any]
         if result is None
         else {
             "counter": result.counter,
-            "current": one.told,
+            "current": one.told is not None,
             "applied": result.applied,
             "available": result.available,
             "untrackable": result.untrackable,
@@ -232,7 +232,7 @@ async def diff(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
-    cluster: Annotated[str, typer.Option("--cluster", help="One member only.", metavar="NAME")] = "",
+    cluster: ClusterOption = "",
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
@@ -244,7 +244,15 @@ async def diff(
 
     The exit code is 0 where nothing differs, and 1 where something does.
     """
-    found = await _read_differences(connection, placement, namespace, cluster)
+    async with opened(connection, placement, namespace) as (placements, reference):
+        delivery = await placements.status(reference)
+    members = [one for one in delivery.members if cluster in ("", one.name)]
+    if cluster and not members:
+        raise NotFound(f"placement {reference} has nothing on cluster {cluster[:80]!r}")
+    for one in members:
+        if not one.told:
+            typer.echo(plain(f"note: {one.name} has not reported its present contents: {one.state}"), err=True)
+    found = [difference for one in members for difference in _differences(one)]
     if output is not Output.TABLE:
         show(found, output)
     elif found:
@@ -258,29 +266,10 @@ async def diff(
         raise typer.Exit(1)
 
 
-async def _read_differences(
-    connection: ConnectionOptions, name: str, namespace: str, cluster: str
-) -> list[dict[str, Any]]:
-    from wharfinger.errors import NotFound
-    from wharfinger.placement.reading.observe_placements import reference_of
-    from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-
-    reference = reference_of(name, namespace)
-    async with connection.store() as store:
-        delivery = await PlacementDeliveries(store).status(reference)
-    members = [one for one in delivery.members if cluster in ("", one.name)]
-    if cluster and not members:
-        raise NotFound(f"placement {reference} has nothing on cluster {cluster[:80]!r}")
-    for one in members:
-        if not one.told:
-            typer.echo(plain(f"note: {one.name} has not reported its present contents: {one.state}"), err=True)
-    return [difference for one in members for difference in _differences(one)]
-
-
 def _differences(member: DeliveredMember) -> Iterator[dict[str, Any]]:
     """Of one member: what its result has about the contents of its work."""
-    result = member.result
-    if result is None or not member.told:
+    result = member.told
+    if result is None:
         return
     for kind, told in (("difference", result.told), ("drift", result.drifted)):
         for one in told:

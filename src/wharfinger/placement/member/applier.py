@@ -14,7 +14,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -57,15 +57,7 @@ def _of_the_hub() -> Iterator[None]:
 class Applier:
     """Brings works to one member."""
 
-    def __init__(
-        self,
-        token: JoinToken,
-        hub: ProcessParts,
-        works: Works,
-        record: MemberRecord,
-        *,
-        runs_workloads: Callable[[], bool],
-    ) -> None:
+    def __init__(self, token: JoinToken, hub: ProcessParts, works: Works, record: MemberRecord) -> None:
         """`token`: whose member it is; `record`: by which the member's name is this agent's."""
         self._name = token.name
         self._identity = record.identity
@@ -73,7 +65,6 @@ class Applier:
         self._hub = hub
         self._works = works
         self._own = record.to_bytes()
-        self._runs_workloads = runs_workloads
         self._looks = LookQueue(hub.clock, hub.rng)
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
@@ -228,7 +219,7 @@ class Applier:
         if work.want == "present":
             with _of_the_hub():
                 contents = await self._works.contents(placement, work.snapshot, work.placement)
-        doing = WorkOnMember(member, placement, work, self._life, self._runs_workloads(), self._now())
+        doing = WorkOnMember(member, placement, work, self._life, self._now())
         try:
             return await doing.bring(contents)
         finally:

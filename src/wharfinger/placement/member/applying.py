@@ -67,8 +67,6 @@ class WorkOnMember:
     work: WorkRecord
     life: str
     """Of the member: hub, name, identity."""
-    runs_workloads: bool
-    """Whether anything on the member makes pods of workloads."""
     now: str
     """RFC 3339, UTC."""
     known: AppliedRecord = field(default_factory=AppliedRecord)
@@ -176,7 +174,7 @@ class WorkOnMember:
         marked_so = seen.mark is not None and mark == seen.mark.model_copy(update={"counter": mark.counter})
         if (step.action != "keep" or not marked_so) and not await self._write(about, seen, obj, mark, there):
             return None
-        said, why = availability(obj or {}, about.group, about.kind, runs_workloads=self.runs_workloads)
+        said, why = availability(obj or {}, about.group, about.kind)
         return Deed(about, step, said, why)
 
     def _is_ours(self, seen: MemberObject) -> bool:

@@ -305,7 +305,7 @@ class MemberReporter:
             try:
                 own = (await self._hub.store.get(placement_keys.member(self.name))).kv
                 if own is not None and own.value == record.to_bytes():
-                    self._applier = Applier(token, self._hub, works, record, runs_workloads=lambda: False)
+                    self._applier = Applier(token, self._hub, works, record)
                     await self._applier.run(member)
             except RevisionWentBack:
                 raise

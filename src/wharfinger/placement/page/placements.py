@@ -20,8 +20,9 @@ from wharfinger.page.follow.plain import bounded, text
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.page.hubs import HubReading
 from wharfinger.placement.page.update_runs import UpdateRunPageReader
+from wharfinger.placement.reading.placement_conditions import DeliveredMember
 from wharfinger.placement.reading.placement_deliveries import PlacementDeliveries
-from wharfinger.placement.reading.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
+from wharfinger.placement.reading.placement_delivery import PlacementDelivery, delivery_of, read
 from wharfinger.placement.reading.placement_plans import members_by_kind, supposed_of
 from wharfinger.placement.reading.placements import Placements
 from wharfinger.placement.state.hub_view import HubView

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from wharfinger.placement.contracts.delivery_records import ResultRecord, WorkRecord
@@ -58,24 +59,54 @@ class DeliveryCondition(NamedTuple):
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class MemberStanding:
-    """All that the state and the conditions of one member follow from."""
+@dataclass(frozen=True)
+class DeliveredMember:
+    """How a placement stands on one member."""
 
     name: str
     chosen: bool
+    why: str
+    """Why it is chosen, or not."""
+    online: bool
+    """Whether its agent is there."""
     held: bool
     """Whether the budget does not let it change now."""
     rollout: Rollout
+    no_contents: str
+    """Why the selected objects cannot be placed."""
     delivery: MemberDelivery | None
     """None: the rollout leaves this member out."""
     work: WorkRecord | None
     result: ResultRecord | None
-    """None: there is none about the contents of the work."""
-    trouble: str
-    """Why overrides cannot be resolved for it."""
-    online: bool = False
-    """Whether its agent is there."""
+    """As stored. It may be about an earlier work."""
+
+    @cached_property
+    def told(self) -> ResultRecord | None:
+        """The result, where it is about the contents that the work has."""
+        return self.work.answered(self.result) if self.work is not None else None
+
+    @property
+    def trouble(self) -> str:
+        """Why overrides cannot be resolved for it."""
+        return self.rollout.troubles.get(self.name, "")
+
+    @property
+    def state(self) -> DeliveryState:
+        """The state."""
+        return self._standing[0]
+
+    @property
+    def message(self) -> str:
+        """More about the state, empty where nothing is to be added."""
+        return self._standing[1]
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do on this member."""
+        return self.chosen and self.state in (DeliveryState.AVAILABLE, DeliveryState.REPORTED)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.state}{f': {self.message}' if self.message else ''}"
 
     @property
     def current(self) -> bool:
@@ -87,10 +118,10 @@ class MemberStanding:
     @property
     def reason(self) -> str:
         """What its agent says."""
-        return self.result.reason if self.result is not None else ""
+        return self.told.reason if self.told is not None else ""
 
-    def state(self, no_contents: str) -> tuple[DeliveryState, str]:
-        """The state, and more about it. `no_contents`: why the selected objects cannot be placed."""
+    @cached_property
+    def _standing(self) -> tuple[DeliveryState, str]:
         one, waits = self.delivery, DeliveryState.HELD if self.held else DeliveryState.NEXT
         if self.trouble and self.chosen:
             return DeliveryState.OVERRIDE, self.trouble
@@ -101,9 +132,9 @@ class MemberStanding:
         if one.want is None or not one.there:
             if self.rollout.spec.external:
                 return DeliveryState.UPDATE_RUN, ""
-            return (waits, "") if self.rollout.snapshot else (DeliveryState.NO_SNAPSHOT, no_contents)
+            return (waits, "") if self.rollout.snapshot else (DeliveryState.NO_SNAPSHOT, self.no_contents)
         if not self.current:
-            return waits, "" if self.result is None or self.result.available else self.reason
+            return waits, "" if self.told is None or self.told.available else self.reason
         if not one.reachable:
             return self._away, ""
         return self._said()
@@ -126,7 +157,7 @@ class MemberStanding:
 
     def _said(self) -> tuple[DeliveryState, str]:
         """What its agent says of what it shall have."""
-        result = self.result
+        result = self.told
         if result is None or not (result.failed or result.reported or result.applied):
             return DeliveryState.APPLYING, self.reason
         if result.failed:
@@ -137,8 +168,16 @@ class MemberStanding:
             return DeliveryState.AVAILABLE, "not all of it can be tracked" if result.untrackable else ""
         return DeliveryState.NOT_AVAILABLE, self.reason
 
-    def conditions(self) -> Iterator[DeliveryCondition]:
+    @cached_property
+    def conditions(self) -> tuple[DeliveryCondition, ...]:
         """KubeFleet's conditions in its order, up to the first that is not true."""
+        return tuple(self._conditions())
+
+    def _conditions(self) -> Iterator[DeliveryCondition]:
+        if not self.chosen:
+            yield DeliveryCondition("Scheduled", FALSE, "ScheduleFailed", self.why)
+            return
+        yield DeliveryCondition("Scheduled", TRUE, "Scheduled", self.why)
         for kind in _kinds(self.rollout):
             condition = self._condition(kind)
             yield condition
@@ -146,7 +185,7 @@ class MemberStanding:
                 return
 
     def _condition(self, kind: str) -> DeliveryCondition:
-        result, work = self.result, self.work
+        result, work = self.told, self.work
         match kind:
             case "RolloutStarted" if self.current:
                 said = TRUE, "RolloutStarted", f"snapshot {work.snapshot if work is not None else 0}"
@@ -180,7 +219,7 @@ class MemberStanding:
 
     def _open(self, failed: str, in_progress: str) -> tuple[str, str]:
         """Reason and message of what has failed, or is in progress."""
-        return failed if self.result is not None and self.result.failed else in_progress, self.reason
+        return failed if self.told is not None and self.told.failed else in_progress, self.reason
 
 
 SAID_STATES = ("available", "unavailable", "failed")

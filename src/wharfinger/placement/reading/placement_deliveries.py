@@ -7,13 +7,14 @@ parse, print and choose exit codes. `reading.placements` adds what Temporal is n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 from wharfinger.errors import InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
-from wharfinger.etcd.key_watch import watching
+from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
@@ -93,6 +94,10 @@ class PlacementDeliveries:
     async def status(self, placement: str) -> PlacementDelivery:
         """How a placement stands, as a whole and on each member."""
         return delivery_of(await placement_delivery.read(self._store, reference_of(placement)))
+
+    def watching(self, placement: str) -> AbstractAsyncContextManager[KeyWatch]:
+        """Watch, inside the block, what the status of a placement follows from."""
+        return placement_goals.watching_placement(self._store, reference_of(placement))
 
     async def snapshots(self, placement: str) -> list[PlacementSnapshot]:
         """The snapshots that are kept, the oldest first. A placement without any has none: it raises no `NotFound`."""

@@ -17,14 +17,10 @@ from wharfinger.placement.contracts.delivery_records import PinRecord, ResultRec
 from wharfinger.placement.contracts.placement_records import DecisionRecord
 from wharfinger.placement.deciding import rolling
 from wharfinger.placement.effects.rolling_out import NO_ROLLOUT, Rollout, rollout_of
-from wharfinger.placement.model.placement import ChosenMember
 from wharfinger.placement.reading.observe_placements import read_one
 from wharfinger.placement.reading.placement_conditions import (
-    FALSE,
-    TRUE,
+    DeliveredMember,
     DeliveryCondition,
-    DeliveryState,
-    MemberStanding,
     ScheduledCondition,
     conditions_of,
 )
@@ -62,34 +58,6 @@ async def read(store: Store, reference: str) -> DeliveryReading:
         {member: work async for (_, member), work in works},
         {member: result async for (_, member), result in results},
     )
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveredMember:
-    """How a placement stands on one member."""
-
-    name: str
-    chosen: bool
-    why: str
-    """Why it is chosen, or not."""
-    online: bool
-    state: DeliveryState
-    message: str
-    """More about the state, empty where nothing is to be added."""
-    conditions: tuple[DeliveryCondition, ...]
-    work: WorkRecord | None = None
-    result: ResultRecord | None = None
-    """As stored. It may be about an earlier work."""
-    told: bool = False
-    """Whether the result is about the contents that the work has."""
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is left to do on this member."""
-        return self.chosen and self.state in (DeliveryState.AVAILABLE, DeliveryState.REPORTED)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.state}{f': {self.message}' if self.message else ''}"
 
 
 @dataclass(frozen=True)
@@ -149,26 +117,25 @@ def delivery_of(reading: DeliveryReading) -> PlacementDelivery:
             if reference in view.placements
             else f"there is no placement {reference}"
         )
-    rollout = rollout_of(view, reference)
-    chosen = record.decision.names
-    names = sorted(chosen.keys() | reading.works.keys())
+    rollout, chosen = rollout_of(view, reference), record.decision.names
+    refused = {one.name: one.reason for one in record.decision.verdicts}
     by_name, held = {one.member: one for one in rollout.members}, frozenset(rollout.steps.held)
-    standing = (
-        MemberStanding(
+    no_contents = view.delivery.rollouts.get(reference, NO_ROLLOUT).trouble
+    members = tuple(
+        DeliveredMember(
             name=name,
             chosen=name in chosen,
+            why=chosen[name].reason if name in chosen else refused.get(name, "not chosen any more"),
+            online=name in view.members and view.members[name].there,
             held=name in held,
             rollout=rollout,
+            no_contents=no_contents,
             delivery=by_name.get(name),
             work=reading.works.get(name),
-            result=_result_of(reading, name),
-            trouble=rollout.troubles.get(name, ""),
-            online=name in view.members and view.members[name].there,
+            result=reading.results.get(name),
         )
-        for name in names
+        for name in sorted(chosen.keys() | reading.works.keys())
     )
-    members = tuple(_member(reading, record, one, chosen.get(one.name)) for one in standing)
-    no_contents = view.delivery.rollouts.get(reference, NO_ROLLOUT).trouble
     scheduled = ScheduledCondition(record.decision.condition, _is_behind(reading, record), no_contents)
     of_chosen = [(one.work, one.conditions) for one in members if one.chosen]
     conditions = tuple(conditions_of(reference, scheduled, rollout, of_chosen))
@@ -182,35 +149,3 @@ def _is_behind(reading: DeliveryReading, record: DecisionRecord) -> bool:
     placement, decision = seen.placement, record.decision
     changed = placement.generation > decision.generation or placement.deleting != record.deleting
     return changed and seen.revision != record.placement
-
-
-def _member(
-    reading: DeliveryReading, record: DecisionRecord, standing: MemberStanding, chosen: ChosenMember | None
-) -> DeliveredMember:
-    name = standing.name
-    seen = reading.view.members.get(name)
-    state, message = standing.state(reading.view.delivery.rollouts.get(reading.reference, NO_ROLLOUT).trouble)
-    if chosen is not None:
-        why = chosen.reason
-        conditions = (DeliveryCondition("Scheduled", TRUE, "Scheduled", why), *standing.conditions())
-    else:
-        why = next((one.reason for one in record.decision.verdicts if one.name == name), "not chosen any more")
-        conditions = (DeliveryCondition("Scheduled", FALSE, "ScheduleFailed", why),)
-    return DeliveredMember(
-        name=name,
-        chosen=chosen is not None,
-        why=why,
-        online=seen is not None and seen.there,
-        state=state,
-        message=message,
-        conditions=conditions,
-        work=standing.work,
-        result=reading.results.get(name),
-        told=standing.result is not None,
-    )
-
-
-def _result_of(reading: DeliveryReading, name: str) -> ResultRecord | None:
-    """The result of a member, where it is about the contents that its work has."""
-    work = reading.works.get(name)
-    return work.answered(reading.results.get(name)) if work is not None else None

@@ -14,13 +14,8 @@ from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.effects.selected import read_selected
 from wharfinger.placement.reading import placement_delivery
 from wharfinger.placement.reading.observe_placements import records_of
-from wharfinger.placement.reading.placement_conditions import DeliveryState
-from wharfinger.placement.reading.placement_delivery import (
-    DeliveredMember,
-    DeliveryReading,
-    PlacementDelivery,
-    delivery_of,
-)
+from wharfinger.placement.reading.placement_conditions import DeliveredMember, DeliveryState
+from wharfinger.placement.reading.placement_delivery import DeliveryReading, PlacementDelivery, delivery_of
 from wharfinger.placement.reading.placement_plans import supposed_of
 from wharfinger.process.committing import readable
 from wharfinger.process.waiting import Verdict
