@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -39,9 +40,14 @@ class Controller(ABC):
     """Seconds for which a key is left alone after a start; doubled with each further one."""
     again: ClassVar[float] = 30.0
     """Seconds of that at most."""
+    failing: ClassVar[str]
+    """What is logged of the first start that Temporal refuses, with the key's name and the error."""
+    accepted: ClassVar[str]
+    """What is logged when it accepts starts again."""
 
-    def __init__(self, process: ProcessParts, in_sync: Callable[[], bool]) -> None:
+    def __init__(self, process: ProcessParts, log: logging.Logger, in_sync: Callable[[], bool]) -> None:
         """`in_sync`: whether all was listed. No timer passes before."""
+        self._log = log
         self._clock = process.clock
         self._metrics = process.metrics
         self._in_sync = in_sync
@@ -60,14 +66,6 @@ class Controller(ABC):
     @abstractmethod
     async def reconcile_due(self) -> None:
         """Look at all keys that are due."""
-
-    @abstractmethod
-    def _log_failing(self, name: str, error: str) -> None:
-        """Log that Temporal refuses starts: the first one, of the key of that name."""
-
-    @abstractmethod
-    def _log_accepted(self) -> None:
-        """Log that Temporal accepts starts again."""
 
     async def _keep_reconciling(
         self, *beside: Coroutine[Any, Any, None], every: float | None = None, rest: float = 0
@@ -128,12 +126,12 @@ class Controller(ABC):
         except Exception as error:
             accepted = False
             if not self._failing:
-                self._log_failing(name, str(error))
+                self._log.warning(self.failing, name, str(error))
             self._metrics.start_failures.inc()
         finally:
             self._starting.pop(key, None)
         if accepted and self._failing:
-            self._log_accepted()
+            self._log.info(self.accepted)
         self._failing = not accepted
         before = self._started.get(key)
         # A refused start waits, too: an outage of Temporal must not become a busy loop.

@@ -218,7 +218,7 @@ class Processes:
     def _spawn(self, instance: InstanceId, command: Command, lock: locks.Lock) -> subprocess.Popen[bytes]:
         folder, bounds = self.folder(instance), Bounds(command.memory, command.cpu)
         bounds.keep(folder)
-        with open(self.log(instance), "ab", opener=_private) as output:
+        with open(self.log(instance), "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as output:
             child = subprocess.Popen(
                 [str(command.executable), *command.arguments],
                 env=dict(command.environment),
@@ -289,10 +289,6 @@ def _instance(lock: Path) -> InstanceId | None:
     if not (slot.isascii() and slot.isdigit() and incarnation.isascii() and incarnation.isdigit()):
         return None
     return InstanceId(tenant, int(slot), int(incarnation))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _group(instance: InstanceId) -> str:

@@ -181,19 +181,14 @@ def _rollout_wanted(view: Look, target: Target) -> bool:
         return False
     if target.revision.outcome is None:
         return True
-    number = target.number
+    number, fresh = target.number, view.memory.fresh
     return any(
         (life.runs and not target.alike(life.revision, number))
-        or (life.slot not in view.memory.fresh and not _as_assigned(view, target, life.slot))
+        # the slot would return on something else than what is wanted
+        or (life.slot not in fresh and (was := view.assigned(life.slot)) != 0 and not target.alike(was, number))
         for life in view.lives
         if life.slot < view.spec.replicas and not life.foreign
     )
-
-
-def _as_assigned(view: Look, target: Target, slot: int) -> bool:
-    """Whether a slot would return on what is wanted, or on nothing else."""
-    assigned = view.assigned(slot)
-    return assigned == 0 or target.alike(assigned, target.number)
 
 
 def _close(

@@ -121,11 +121,6 @@ def failures(trials: Sequence[SlotTrial]) -> str:
     return "; ".join(said) + more
 
 
-def forgiven(trials: tuple[SlotTrial, ...]) -> tuple[SlotTrial, ...]:
-    """After a resume: ends are counted from here on."""
-    return tuple(replace(trial, ends=0, why="") for trial in trials)
-
-
 def complete_at(view: Look) -> float:
     """When all slots will have counted, unbroken, for the soak time since the last one of them began to."""
     since = _counted_since(view)
@@ -150,22 +145,17 @@ def _observed(
     trial: SlotTrial, newcomers: Sequence[Life], view: Look, since: Mapping[tuple[int, int], float]
 ) -> SlotTrial:
     for life in newcomers:
-        if life.incarnation > trial.incarnation and _ended_unasked(life):
-            ended = life.exit
-            why = (ended.detail or ended.how)[:LONGEST_WORDS] if ended is not None else ""
+        ended = life.exit
+        to_run = life.grant is not None and life.grant.want == "run"
+        unasked = to_run and ended is not None and not (ended.planned or ended.host_restarted)
+        if life.incarnation > trial.incarnation and ended is not None and unasked:
+            why = (ended.detail or ended.how)[:LONGEST_WORDS]
             trial = replace(trial, ends=trial.ends + 1, incarnation=life.incarnation, why=why)
         elif life.counted and life.runs and not trial.proven:
             observed = view.clock - since[life.slot, life.incarnation]
             if observed >= view.spec.soak - EPSILON:
                 trial = replace(trial, proven=True)
     return trial
-
-
-def _ended_unasked(life: Life) -> bool:
-    ended = life.exit
-    if ended is None or ended.planned or ended.host_restarted:
-        return False
-    return life.grant is not None and life.grant.want == "run"
 
 
 def _counted_since(view: Look) -> dict[tuple[int, int], float]:
@@ -244,7 +234,8 @@ def answer(target: Target, observed: Observed, asked: Asked) -> Target:
         case "promote":
             return altered(target, memory=altered(memory, promoted=True, progress_at=memory.clock))
         case "resume":
-            trials = forgiven(memory.trials)
+            # ends are counted from here on
+            trials = tuple(replace(trial, ends=0, why="") for trial in memory.trials)
             memory = altered(memory, halted="", halted_by="", trials=trials, progress_at=memory.clock)
             return altered(target, memory=memory)
         case "abort":

@@ -48,7 +48,9 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Lo
             life.counted = memory.clock - since.since >= spec.min_ready - EPSILON and not life.foreign
             life.ready_at = 0.0 if life.counted else since.since + spec.min_ready
         if since is not None:
-            ready.append(_counting(since, memory.clock) if life.counted else since)
+            if life.counted and (since.lost or not since.counted_since):
+                since = replace(since, lost=0.0, counted_since=since.counted_since or memory.clock)
+            ready.append(since)
         if not life.counted and (key in awaited or key not in known):
             wait = awaited.get(key) or AwaitedIncarnation(*key, memory.clock)
             waiting.append(wait)
@@ -154,13 +156,6 @@ def _ready_since(life: Life, known: ReadySince | None, clock: float) -> ReadySin
     if known is not None and known.mod_revision:
         return replace(known, mod_revision=0, since=clock, lost=known.lost or clock, counted_since=0.0)
     return known
-
-
-def _counting(entry: ReadySince, clock: float) -> ReadySince:
-    """An instance that counts, since this look or an earlier one."""
-    if entry.counted_since and not entry.lost:
-        return entry
-    return replace(entry, lost=0.0, counted_since=entry.counted_since or clock)
 
 
 def _note_vanished(life: Life, known: dict[Key, ReadySince], clock: float, spec: FleetSpec, lost: list[int]) -> None:

@@ -8,25 +8,20 @@ The count travels in the heartbeats: a later try goes on where the record is sti
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
-from wharfinger.errors import InvalidObject, StoreError, Unavailable
+from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
-from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
-from wharfinger.fleet.effects.fencing import decoded, read_together
+from wharfinger.fleet.effects.fencing import decoded, read_patiently
 from wharfinger.fleet.model.fleet import Exit, Grant
 from wharfinger.fleet.model.rollout import LATE
 from wharfinger.process.records import InstanceRecord
 
 TICK = 2.0
 """Seconds between two readings when nothing happens; each sends a heartbeat."""
-ANSWER = 3.0
-"""Seconds that etcd may take for one; a heartbeat is due before."""
-MISSES = 3
-"""Readings in a row without an answer after which this try fails: another agent may have more luck."""
 NEVER_CAME = "its registration"
 
 Beat = Callable[[AwaitProgress], None]
@@ -51,7 +46,7 @@ class AwaitingReady:
         count = Count(progress, request.min_ready)
         async with watching(self._store, wanted[:2]) as watch:
             while True:
-                read = await self._read(wanted, count, watch, beat)
+                read = await read_patiently(self._store, wanted, watch, lambda: beat(count.missed()))
                 outcome = ended(read[1], read[2])
                 if outcome is not None:
                     return outcome
@@ -60,19 +55,6 @@ class AwaitingReady:
                 if count.left <= 0:
                     return Ready(mod_revision=count.progress.mod_revision)
                 await watch.changed(min(TICK, count.left))
-
-    async def _read(self, wanted: tuple[str, ...], count: Count, watch: KeyWatch, beat: Beat) -> list[KeyValue | None]:
-        for left in reversed(range(MISSES)):
-            try:
-                async with asyncio.timeout(ANSWER):
-                    return (await read_together(self._store, wanted))[0]
-            except (StoreError, TimeoutError) as error:
-                count.missed()
-                beat(count.progress)
-                if not left:
-                    raise Unavailable(f"etcd did not answer: {error}") from error
-                await watch.changed(ANSWER / MISSES)
-        raise AssertionError("not reached")
 
 
 class Count:
@@ -89,25 +71,22 @@ class Count:
         """Seconds that are missing; infinite while it is not ready."""
         return self._min_ready - self.progress.seconds if self.progress.mod_revision else float("inf")
 
-    def missed(self) -> None:
+    def missed(self) -> AwaitProgress:
         """No answer came: what happened meanwhile is unknown."""
-        self.progress = AwaitProgress(waiting_for="etcd's answer")
-        self._at = None
+        self.progress, self._at = AwaitProgress(waiting_for="etcd's answer"), None
+        return self.progress
 
     def looked(self, kv: KeyValue | None, now: float) -> None:
         """The record was read."""
         waiting_for = missing(kv)
         if kv is None or waiting_for:
             self.progress = AwaitProgress(waiting_for=waiting_for)
-        elif kv.mod_revision != self.progress.mod_revision or self._late(now):
+        elif kv.mod_revision != self.progress.mod_revision or (self._at is not None and now - self._at > LATE):
             self.progress = AwaitProgress(mod_revision=kv.mod_revision, waiting_for="min-ready time")
         elif self._at is not None:
             seconds = self.progress.seconds + (now - self._at)
             self.progress = self.progress.model_copy(update={"seconds": seconds})
         self._at = now
-
-    def _late(self, now: float) -> bool:
-        return self._at is not None and now - self._at > LATE
 
 
 def missing(kv: KeyValue | None) -> str:

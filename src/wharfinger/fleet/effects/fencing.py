@@ -6,14 +6,16 @@ changes; so comparing its mod revision, read together with the epoch, is compari
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.errors import InvalidObject, WharfingerError
+from wharfinger.errors import InvalidObject, StoreError, Unavailable, WharfingerError
 from wharfinger.etcd import keys
+from wharfinger.etcd.key_watch import KeyWatch
 from wharfinger.etcd.store import Compare, Condition, Get, KeyValue, Operation, Store
 from wharfinger.fleet.contracts.fleet_records import R, read_value
 from wharfinger.fleet.contracts.fleets import FleetFailure
@@ -24,6 +26,10 @@ FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=Tr
 """Maps errors to what activities of fleets fail with."""
 
 
+ANSWER = 3.0
+"""Seconds that etcd may take for a reading of one who waits; a heartbeat is due before."""
+MISSES = 3
+"""Such readings in a row without an answer after which the activity fails."""
 TRIES = 8
 """Transactions of one activity that may fail because something moved; then the activity does."""
 
@@ -83,6 +89,25 @@ async def read_together(store: Store, wanted: Sequence[str]) -> tuple[list[KeyVa
     reads: list[Operation] = [Get(key) for key in wanted]
     answer = await store.txn((), reads)
     return list(answer.reads), answer.revision
+
+
+async def read_patiently(
+    store: Store, wanted: Sequence[str], watch: KeyWatch, missed: Callable[[], None]
+) -> list[KeyValue | None]:
+    """The same, tried again while etcd does not answer; `missed` is called each time that it did not.
+
+    Raises `Unavailable` after `MISSES` times: another agent may have more luck.
+    """
+    for left in reversed(range(MISSES)):
+        try:
+            async with asyncio.timeout(ANSWER):
+                return (await read_together(store, wanted))[0]
+        except (StoreError, TimeoutError) as error:
+            missed()
+            if not left:
+                raise Unavailable(f"etcd did not answer: {error}") from error
+            await watch.changed(ANSWER / MISSES)
+    raise AssertionError("not reached")
 
 
 def decoded(kv: KeyValue, kind: type[R], **from_key: int) -> R:

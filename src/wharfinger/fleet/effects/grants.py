@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from wharfinger.errors import StoreError, Unavailable
+from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
 from wharfinger.etcd.key_watch import watching
-from wharfinger.etcd.store import Compare, Condition, KeyValue, Operation, Put, Store
+from wharfinger.etcd.store import Compare, Condition, Operation, Put, Store
 from wharfinger.fleet.contracts.fleet_records import stored
 from wharfinger.fleet.contracts.fleets import (
     Drained,
@@ -21,18 +20,23 @@ from wharfinger.fleet.contracts.fleets import (
     Moved,
     StillThere,
 )
-from wharfinger.fleet.effects.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
+from wharfinger.fleet.effects.fencing import (
+    TRIES,
+    Asker,
+    acting,
+    decoded,
+    mod,
+    read_patiently,
+    read_together,
+    unchanged,
+)
 from wharfinger.fleet.model.fleet import HOST_LOST, Grant, Slot
 from wharfinger.fleet.model.rollout import LATE
 
 TICK = 2.0
 """Seconds between two readings when nothing happens; each sends a heartbeat."""
-ANSWER = 3.0
-"""Seconds that etcd may take for one; a heartbeat is due before."""
 AT_A_TIME = 30
 """Instances that are counted on and for which a transaction has three compares each; of more, two are read only."""
-MISSES = 3
-"""Readings in a row without an answer after which this try fails."""
 
 
 class Granting:
@@ -160,10 +164,11 @@ class Draining:
             conditions += alive
             draining = replace(grant, want="drain", token=asker.token)
             writes.append(Put(grant_kv.key, stored(draining)))
-        assigned = self._assigned(request, slot_kv)
-        if assigned is not None and slot_kv is not None:
-            conditions.append(Compare(slot_kv.key, "mod", slot_kv.mod_revision))
-            writes.append(Put(slot_kv.key, stored(assigned)))
+        if request.assign and slot_kv is not None:
+            slot = decoded(slot_kv, Slot)
+            if slot.revision != request.assign:
+                conditions.append(Compare(slot_kv.key, "mod", slot_kv.mod_revision))
+                writes.append(Put(slot_kv.key, stored(replace(slot, revision=request.assign))))
         return not writes or (await self._store.txn(conditions, writes)).succeeded
 
     async def _alive(self, request: DrainInput) -> Moved | list[Condition]:
@@ -188,13 +193,6 @@ class Draining:
                 ]
         return conditions if len(others) <= AT_A_TIME else []
 
-    def _assigned(self, request: DrainInput, slot_kv: KeyValue | None) -> Slot | None:
-        """The slot's record where its revision is to be another one."""
-        if not request.assign or slot_kv is None:
-            return None
-        record = decoded(slot_kv, Slot)
-        return None if record.revision == request.assign else replace(record, revision=request.assign)
-
     async def _wait(self, request: DrainInput, beat: Callable[[], None]) -> DrainOutcome:
         """Until the agent reports its end, or the time is over: at the latest when no process is left to report it.
 
@@ -202,29 +200,21 @@ class Draining:
         """
         life = (request.tenant, request.slot, request.incarnation)
         wanted = [keys.exited(*life), keys.grant(*life), keys.instance(life[0], str(life[1]), life[2])]
-        left, unheard, misses, at = request.timeout, 0.0, 0, self._clock()
+        left, unheard, at = request.timeout, 0.0, self._clock()
         async with watching(self._store, wanted[:1]) as watch:
             while True:
                 beat()
-                try:
-                    async with asyncio.timeout(ANSWER):
-                        (exit_kv, grant_kv, record, *host), _ = await read_together(self._store, wanted)
-                except (StoreError, TimeoutError) as error:
-                    misses += 1
-                    if misses >= MISSES:
-                        raise Unavailable(f"etcd did not answer: {error}") from error
-                else:
-                    misses = 0
-                    if exit_kv is not None:
-                        return Drained()
-                    if grant_kv is None:  # fenced off, or cleared away: the next look shows which
-                        return Moved(what="the grant is gone")
-                    now = self._clock()
-                    passed, at = min(now - at, LATE), now
-                    left -= passed
-                    unheard = unheard + passed if record is None and host and host[0] is None else 0.0
-                    if left <= 0 or unheard >= self._host_lost:
-                        return StillThere()
-                    if not host:
-                        wanted.append(keys.host(decoded(grant_kv, Grant).host))
+                exit_kv, grant_kv, record, *host = await read_patiently(self._store, wanted, watch, beat)
+                if exit_kv is not None:
+                    return Drained()
+                if grant_kv is None:  # fenced off, or cleared away: the next look shows which
+                    return Moved(what="the grant is gone")
+                now = self._clock()
+                passed, at = min(now - at, LATE), now
+                left -= passed
+                unheard = unheard + passed if record is None and host and host[0] is None else 0.0
+                if left <= 0 or unheard >= self._host_lost:
+                    return StillThere()
+                if not host:
+                    wanted.append(keys.host(decoded(grant_kv, Grant).host))
                 await watch.changed(min(TICK, left))

@@ -88,10 +88,12 @@ async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, 
 async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list[tuple[str, Any]]:
     """Raises `NotFound`: the object has gone since it was read."""
     from wharfinger.placement.reading.observe_placements import eviction_record
+    from wharfinger.placement.reading.observe_update_runs import run_of, status_of
 
     name, namespace = found.name, found.namespace
     if kind in UPDATE_RUNS:
-        return _of_run(view, found)
+        told = status_of(view, run_of(view, name, namespace))
+        return [("Phase", f"{told['phase']}: {told['why']}" if told["why"] else told["phase"])]
     if kind in DELIVERING:
         return []
     if kind is MEMBER_CLUSTER:
@@ -107,13 +109,6 @@ async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list
             return [("Outcome", "it has not ended yet")]
         return [("Outcome", str(record)), ("Ended", record.time)]
     return []
-
-
-def _of_run(view: HubView, found: Stored) -> list[tuple[str, Any]]:
-    from wharfinger.placement.reading.observe_update_runs import run_of, status_of
-
-    told = status_of(view, run_of(view, found.name, found.namespace))
-    return [("Phase", f"{told['phase']}: {told['why']}" if told["why"] else told["phase"])]
 
 
 def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:

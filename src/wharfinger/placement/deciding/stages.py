@@ -88,10 +88,9 @@ def plan_run(
 
 def begin(plan: RunPlan, clock: float = 0.0) -> RunProgress:
     """The progress of a run that has done nothing yet."""
-    members = [member for stage in plan.stages for member in stage.members]
     return RunProgress(
         stages=(StageProgress(),) * len(plan.stages),
-        members=tuple(MemberProgress(member.name) for member in (*members, *plan.leaving)),
+        members=tuple(MemberProgress(member.name) for member in plan.members),
         clock=clock,
     )
 

@@ -6,7 +6,7 @@ and wait by it, and `update-run status` shows it. `deciding.staging` decides the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wharfinger.placement.contracts import placement_keys
@@ -201,16 +201,11 @@ def _all_seen(
     chosen = {one.name: (one,) for one in stored.chosen}
     seen: dict[str, MemberSeen] = {}
     waits: list[float] = []
-    for one in _planned_members(plan):
+    for one in plan.members:
         about = replace(stored, chosen=chosen.get(one.name, ()))
         seen[one.name], ready_in = _seen(view, reference, one, about, (plan, wanted[one.name]))
         waits += [ready_in] if ready_in is not None and ready_in > 0 else []
     return seen, waits
-
-
-def _planned_members(plan: RunPlan) -> Iterable[PlannedMember]:
-    yield from (one for stage in plan.stages for one in stage.members)
-    yield from plan.leaving
 
 
 def _seen(

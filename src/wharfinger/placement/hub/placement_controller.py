@@ -52,6 +52,9 @@ Stamp = tuple[int, ...]
 class PlacementController(Controller):
     """Reconciles, and starts attempts, for the placements of one hub."""
 
+    failing = "starts_fail effect=retried placement=%s error=%r"
+    accepted = "starts_accepted_again"
+
     def __init__(
         self,
         process: ProcessParts,
@@ -64,7 +67,7 @@ class PlacementController(Controller):
 
         `me`: the hub's name.
         """
-        super().__init__(process, lambda: view.in_sync)
+        super().__init__(process, log, lambda: view.in_sync)
         self._view = view
         self._start_attempt = start
         self._me = me
@@ -153,12 +156,6 @@ class PlacementController(Controller):
         for name in self._passed(self._aging):
             self._stamps[MemberChange.ELIGIBILITY] += 1
             self._members[name] = self._members.get(name, MemberChange(0)) | MemberChange.ELIGIBILITY
-
-    def _log_failing(self, name: str, error: str) -> None:
-        log.warning("starts_fail effect=retried placement=%s error=%r", name, error)
-
-    def _log_accepted(self) -> None:
-        log.info("starts_accepted_again")
 
     async def reconcile_due(self) -> None:
         """Reconcile everything that is due; users' edits first, also those that come meanwhile."""

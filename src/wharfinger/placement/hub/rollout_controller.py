@@ -34,6 +34,9 @@ QUIET = 7.0
 class RolloutController(Controller):
     """Reconciles, and starts rollouts, for the placements of one hub."""
 
+    failing = "rollout_starts_fail effect=retried placement=%s error=%r"
+    accepted = "rollout_starts_accepted_again"
+
     def __init__(
         self,
         process: ProcessParts,
@@ -48,7 +51,7 @@ class RolloutController(Controller):
 
         `mine`: whether this hub looks after a placement; `sees`: whether it sees etcd now.
         """
-        super().__init__(process, lambda: view.in_sync)
+        super().__init__(process, log, lambda: view.in_sync)
         self._view = view
         self._contents = contents
         self._start_rollout = start
@@ -107,12 +110,6 @@ class RolloutController(Controller):
     async def run(self) -> None:
         """Reconcile until cancelled."""
         await self._keep_reconciling(self._sweep(), self._tick(), rest=GLANCE)
-
-    def _log_failing(self, name: str, error: str) -> None:
-        log.warning("rollout_starts_fail effect=retried placement=%s error=%r", name, error)
-
-    def _log_accepted(self) -> None:
-        log.info("rollout_starts_accepted_again")
 
     async def reconcile_due(self) -> None:
         """Reconcile everything that is due."""

@@ -33,6 +33,8 @@ class UpdateRunController(Controller):
 
     soon = 2.0
     again = 60.0
+    failing = "update_run_starts_fail effect=retried run=%s error=%r"
+    accepted = "update_run_starts_accepted_again"
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class UpdateRunController(Controller):
 
         `mine`: whether this hub looks after a placement.
         """
-        super().__init__(process, lambda: view.in_sync)
+        super().__init__(process, log, lambda: view.in_sync)
         self._store = process.store
         self._view = view
         self._start_update_run = start
@@ -60,12 +62,6 @@ class UpdateRunController(Controller):
     async def run(self) -> None:
         """Look until cancelled."""
         await self._keep_reconciling(every=EVERY)
-
-    def _log_failing(self, name: str, error: str) -> None:
-        log.warning("update_run_starts_fail effect=retried run=%s error=%r", name, error)
-
-    def _log_accepted(self) -> None:
-        log.info("update_run_starts_accepted_again")
 
     async def reconcile_due(self) -> None:
         """Start what has something to do, and remove records of deleted runs."""

@@ -167,6 +167,11 @@ class RunPlan:
     unmatched: tuple[str, ...] = ()
     """Chosen members that no stage selects, by name."""
 
+    @property
+    def members(self) -> tuple[PlannedMember, ...]:
+        """All, in the order of the stages; those that leave come last."""
+        return (*(one for stage in self.stages for one in stage.members), *self.leaving)
+
 
 # --- progress -------------------------------------------------------------------------------------
 
