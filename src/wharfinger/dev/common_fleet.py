@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +22,7 @@ from wharfinger.errors import ServerError, StoreError
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Compare, KeyValue, Put, Store
 from wharfinger.fleet.spec.fleet import is_deleting
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.process.names import COMMON
 from wharfinger.process.records import InstanceRecord
 
@@ -65,7 +64,7 @@ def _fleet(replicas: int) -> dict[str, Any]:
         "metadata": {
             "name": COMMON,
             "uid": str(uuid4()),
-            "creationTimestamp": rfc3339(datetime.now(UTC)),
+            "creationTimestamp": rfc3339_now(),
             "annotations": {"wharfinger.dev/changed-by": "wharfinger dev"},
         },
         "spec": {

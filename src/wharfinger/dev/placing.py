@@ -16,7 +16,6 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,7 +29,7 @@ from wharfinger.etcd.etcd_users import ADMIN, EtcdRole
 from wharfinger.etcd.store import Compare, Put, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.children import ports
@@ -126,7 +125,7 @@ class PlacingPart:
                 "spec": {},
             }
             about = Reference(MEMBER_CLUSTER, "", name)
-            obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+            obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339_now())
             key = placement_keys.member_cluster(name)
             answered = await store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])
             if answered.succeeded:
@@ -144,7 +143,7 @@ class PlacingPart:
                     "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}},
                     "status": {"allocatable": ALLOCATABLE, "conditions": [{"type": "Ready", "status": "True"}]},
                 }
-                made = merge.created(obj, Reference(NODE, "", node), uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+                made = merge.created(obj, Reference(NODE, "", node), uid=str(uuid4()), now=rfc3339_now())
                 key = keys.node(node)
                 await member.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(made))])
         finally:

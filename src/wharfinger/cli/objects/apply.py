@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated
 from uuid import uuid4
@@ -29,7 +28,7 @@ from wharfinger.cli.options import ConnectionOptions, configured, namespace_opti
 from wharfinger.cli.output import Output, OutputOption, plain, progress, say, to_text
 from wharfinger.errors import WharfingerError
 from wharfinger.etcd.store import Read, Store
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.process.installation_record import check_written_here, has_copies
 from wharfinger.process.stored_objects import read_objects
 
@@ -95,7 +94,7 @@ async def _apply(
             warn(str(manifest.about), manifest.findings)
         with progress("applying", len(manifests), shown_from=PROGRESS_FROM) as advance:
             for batch in _batches(manifests):
-                written = await _write(store, batch, rfc3339(datetime.now(UTC)), strict)
+                written = await _write(store, batch, rfc3339_now(), strict)
                 for entry in written if output is Output.TABLE else ():
                     report(entry)
                 applied += written

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +19,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, PluginOptions, command_group, configured, plugins_option, variable
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show, show_rows
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.options import setting
 
@@ -191,7 +190,7 @@ async def set_value(
     async with connection.store() as store:
         await check(store, change, known_plugins())
         note = await absence_note(store, change.target)
-        done = await write(store, change, author(reason), now=_now(), again=again)
+        done = await write(store, change, author(reason), now=rfc3339_now(), again=again)
     typer.echo(f"{change} {done.result}")
     if note:  # it may be set before, but a slip of the pen looks the same
         typer.echo(note, err=True)
@@ -211,7 +210,7 @@ async def unset(
     check_kind(kind)
     change = ValueChange(kind, check_target(target), None)
     async with connection.store() as store:
-        done = await write(store, change, author(reason), now=_now())
+        done = await write(store, change, author(reason), now=rfc3339_now())
     typer.echo(f"{change} {done.result}")
 
 
@@ -299,10 +298,6 @@ async def _show_effective(store: Store, values: list[StoredValue], kind: str, wh
     for one in found:
         if one.problem:
             typer.echo(f"{one.kind}: {plain(one.problem)}", err=True)
-
-
-def _now() -> str:
-    return rfc3339(datetime.now(UTC))
 
 
 _WIDTH = 60

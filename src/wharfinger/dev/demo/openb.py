@@ -8,7 +8,6 @@ import itertools
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,7 +15,7 @@ import orjson
 
 from wharfinger.dev.binaries import examples
 from wharfinger.dev.progress import progress_for
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.documents.yaml_text import to_yaml
 
 NAMESPACE = "openb"
@@ -95,7 +94,7 @@ def _metadata(name: str, created: str) -> dict[str, Any]:
 
 def write(path: Path, count: int) -> None:
     """Write all nodes and the first `count` pods: a `.json` file as one List, else YAML documents; `-` is stdout."""
-    created = rfc3339(datetime.now(UTC))
+    created = rfc3339_now()
     objects = itertools.chain(nodes(created=created), pods(count, created=created))
     if str(path) == "-":
         _documents(objects, sys.stdout)

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -31,7 +30,7 @@ from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.store import Put, Store
 from wharfinger.fleet.reading.fleets import Fleets
 from wharfinger.objects.documents.documents import to_json
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.process.names import COMMON
 from wharfinger.settings import DispatchSettings
 
@@ -123,7 +122,7 @@ class Story:
             await asyncio.sleep(DispatchSettings().hold)  # a worker that has just come may hold pods back so long
             self.view.show(self.pods)
             began = self._news = time.monotonic()
-            created = _now()
+            created = rfc3339_now()
             trace = openb.pods(self.pods, created=created)
             flood = await self._flood(islice(trace, min(FLOOD, self.pods // 2)))
             await self._scale_up()
@@ -139,7 +138,7 @@ class Story:
         return summary(await audit(self.store, first), self.pods, seconds, flood)
 
     async def _put_nodes(self) -> None:
-        nodes = list(openb.nodes(created=_now()))
+        nodes = list(openb.nodes(created=rfc3339_now()))
         await self._put_at_once([Put(keys.node(node["metadata"]["name"]), to_json(node)) for node in nodes])
         self.view.say(f"{len(nodes):,} nodes of a production GPU cluster are in etcd.")
 
@@ -261,7 +260,3 @@ def summary(judged: Audit, pods: int, seconds: float, flood: Flood) -> Summary:
 
 def _put(pod: dict[str, Any]) -> Put:
     return Put(keys.pod(openb.NAMESPACE, pod["metadata"]["name"]), to_json(pod))
-
-
-def _now() -> str:
-    return rfc3339(datetime.now(UTC))

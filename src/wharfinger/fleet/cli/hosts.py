@@ -15,7 +15,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Output, OutputOption, plain, show_rows
 from wharfinger.errors import UsageError
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.names import is_dns_subdomain
 
 HostArgument = Annotated[str, typer.Argument(help="Which host, by the name of its agent.", metavar="HOST")]
@@ -78,7 +78,7 @@ async def _put(connection: ConnectionOptions, host: str, action: Literal["cordon
     from wharfinger.process.committing import author
 
     async with connection.store() as store:
-        written = await hosts.cordon(store, host, action, author(reason), now=rfc3339(datetime.now(UTC)))
+        written = await hosts.cordon(store, host, action, author(reason), now=rfc3339_now())
         alive = await hosts.has_agent(store, host)
     words = {"cordon": ("cordoned", "is cordoned already"), "drain": ("is being drained", "is being drained already")}
     typer.echo(f"host/{host} {words[action][0 if written else 1]}")
@@ -107,5 +107,5 @@ async def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection
     from wharfinger.process.committing import author
 
     async with connection.store() as store:
-        new = await hosts.confirm_lost(store, checked(host), author(reason), now=rfc3339(datetime.now(UTC)))
+        new = await hosts.confirm_lost(store, checked(host), author(reason), now=rfc3339_now())
     typer.echo(f"host/{host} {'is taken for lost' if new else 'is taken for lost already'}")

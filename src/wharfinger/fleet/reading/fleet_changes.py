@@ -16,7 +16,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -32,7 +31,7 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.kinds import FLEET, Reference
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.process.committing import Author, Committed, Deletion, commit, readable, same
 from wharfinger.process.names import check_tenant
 
@@ -127,7 +126,7 @@ def _applied(
     tenant: str, manifest: Mapping[str, Any], by: Author, catalog: Catalog, status: RolloutStatus | None
 ) -> _Draft:
     about, uid = Reference(FLEET, "", tenant), str(uuid4())
-    now = rfc3339(datetime.now(UTC))
+    now = rfc3339_now()
 
     def laid_over(before: dict[str, Any] | None, _: StatusAndObject) -> dict[str, Any]:
         if before is None:
@@ -215,7 +214,7 @@ async def mark(store: Store, tenant: str, by: Author) -> Deletion:
     store's errors.
     """
     key = keys.fleet(tenant)
-    now = rfc3339(datetime.now(UTC))
+    now = rfc3339_now()
 
     def over(stored: KeyValue | None) -> bytes | None:
         if stored is None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 def rfc3339(time: datetime) -> str:
     """A time in UTC, to the second: `2026-03-01T12:00:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_now() -> str:
+    """The present time, by this machine's clock."""
+    return rfc3339(datetime.now(UTC))
 
 
 def seconds_since(stamp: str, now: datetime) -> float | None:

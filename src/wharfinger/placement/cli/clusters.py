@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
@@ -13,7 +12,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.placement.cli.watching import Listing, WatchOption, print_list
 from wharfinger.placement.model.members import NODE_COUNT
 from wharfinger.placement.state.hub_view import HubView
@@ -122,7 +121,7 @@ async def join(
     labels = dict(_pair("label", text) for text in label or ())
     taints = dict(_pair("taint", text) for text in taint or ())
     async with connection.store() as store:
-        result = await write_member(store, name, labels, taints, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+        result = await write_member(store, name, labels, taints, uid=str(uuid4()), now=rfc3339_now())
     typer.echo(f"membercluster/{name} {result}")
 
 
@@ -175,7 +174,7 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
     from wharfinger.placement.reading.member_clusters import put_drain
     from wharfinger.process.committing import Author, author
 
-    by, now = Author(author().who, one_line(why, 200)), rfc3339(datetime.now(UTC))
+    by, now = Author(author().who, one_line(why, 200)), rfc3339_now()
     async with connection.store() as store:
         await put_drain(store, name, want, by, now=now)
     typer.echo(f"membercluster/{name} {'drained' if want == 'drain' else 'cordoned'}")

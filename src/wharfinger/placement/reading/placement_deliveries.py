@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +17,7 @@ from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.names import is_dns_subdomain
 from wharfinger.objects.model.texts import one_line
 from wharfinger.placement.contracts import placement_keys
@@ -155,7 +154,7 @@ class PlacementDeliveries:
         `UsageError` where update runs deliver it: they do not follow pins.
         """
         reference = reference_of(placement)
-        now = rfc3339(datetime.now(UTC))
+        now = rfc3339_now()
         by = author(one_line(why, LONGEST_REASON), who=self._who)
         sent = False
         for _ in range(TRIES):

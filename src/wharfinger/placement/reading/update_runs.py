@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from wharfinger.errors import InvalidObject, NotFound, UsageError
@@ -17,7 +16,7 @@ from wharfinger.etcd.store import Compare, Get, KeyValue, Put, Store
 from wharfinger.objects.documents import documents
 from wharfinger.objects.documents.fields import part
 from wharfinger.objects.documents.kinds import UPDATE_RUNS, Reference
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.texts import one_line
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import PROGRESS, RETRIES, RunApprovalRecord, RunRetryRecord
@@ -128,7 +127,7 @@ class UpdateRuns:
         if key not in found.approvals:
             waits = f"it waits for {', '.join(found.approvals)}" if found.approvals else found.why or "it goes on"
             raise UsageError(f"run {name} does not wait for approval {key[:80]}: {waits}")
-        record = RunApprovalRecord(who=author(who=who).who, why=one_line(why, LONGEST), time=_now())
+        record = RunApprovalRecord(who=author(who=who).who, why=one_line(why, LONGEST), time=rfc3339_now())
         target = placement_keys.run_approval(run.reference, run.name, run.identity, key)
         progress = placement_keys.run_record(run.reference, run.name, run.identity, PROGRESS)
         answered = await self._store.txn(
@@ -174,7 +173,8 @@ class UpdateRuns:
         key = placement_keys.run_record(run.reference, run.name, run.identity, RETRIES)
         there = (await self._store.get(key)).kv
         count = RunRetryRecord.model_validate_json(there.value).count if there is not None else 0
-        record = RunRetryRecord(count=count + 1, who=author(who=who).who, why=one_line(why, LONGEST), time=_now())
+        by = author(one_line(why, LONGEST), who=who)
+        record = RunRetryRecord(count=count + 1, who=by.who, why=by.why, time=rfc3339_now())
         answered = await self._store.txn(
             [
                 Compare(placement_keys.update_run(namespace, name), "create", run.identity),
@@ -225,7 +225,7 @@ def state_changes(obj: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _signed(obj: dict[str, Any], state: RunState, by: Author) -> dict[str, Any]:
     """The object with a note of who gave it this state."""
-    change = {"state": state.value, "who": by.who, "why": one_line(by.why, LONGEST), "time": _now()}
+    change = {"state": state.value, "who": by.who, "why": one_line(by.why, LONGEST), "time": rfc3339_now()}
     metadata = obj.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if not isinstance(annotations, dict):  # another client's mistake, which must not be in the way of a stop
@@ -247,7 +247,3 @@ def _check_goes_on(view: HubView, name: str, namespace: str) -> None:
     in_vain = end.outcome == "gone" or (end.outcome == "succeeded" and not end.why)
     advice = "start another one" if in_vain else f"{retries}, or start another one"
     raise UsageError(f"run {name} has ended ({end.outcome}{why}): {advice}")
-
-
-def _now() -> str:
-    return rfc3339(datetime.now(UTC))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +10,7 @@ from wharfinger.errors import AlreadyExists, InvalidObject, NotFound
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import documents, merge
 from wharfinger.objects.documents.kinds import Reference
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.placement.spec.placement import check_placement_object
 from wharfinger.process.committing import Deletion, commit, readable, same
 from wharfinger.process.stored_objects import key_of
@@ -27,7 +26,7 @@ def new_object(
         "metadata": {"name": about.name, **({"annotations": dict(annotations)} if annotations else {})},
         "spec": dict(spec),
     }
-    obj = merge.created(manifest, about, uid=str(uuid4()), now=_now())
+    obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339_now())
     check_placement_object(obj)
     return obj
 
@@ -61,13 +60,9 @@ async def mark(store: Store, about: Reference) -> Deletion:
                 f"{about} cannot be read, so it cannot be marked: apply it again and delete it then, "
                 f"or remove its key at once (etcdctl --user root del {key})"
             )
-        deleting = merge.marked(obj, _now())
+        deleting = merge.marked(obj, rfc3339_now())
         return documents.to_json(deleting) if not same(deleting, obj) else None
 
     if (await commit(store, key, over, str(about))).written:
         return Deletion(f"{about} marked for deletion")
     return Deletion(f"{about} is being deleted already", written=False)
-
-
-def _now() -> str:
-    return rfc3339(datetime.now(UTC))

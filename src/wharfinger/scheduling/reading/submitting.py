@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -27,7 +26,7 @@ from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.documents import decode, documents, merge, unknown
 from wharfinger.objects.documents.kinds import POD, PRIORITY_CLASS, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
-from wharfinger.objects.documents.times import rfc3339
+from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClass, resolve
@@ -80,7 +79,7 @@ _Made = tuple[bytes | None, Callable[[bytes], bool]]
 def _made(manifest: Mapping[str, Any], about: Reference, *, check_fields: bool) -> _Made:
     if check_fields and (found_wrong := unknown.findings(manifest)):
         raise InvalidObject("; ".join(found_wrong))
-    obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339_now())
     decode.pod_from_mapping(obj)
 
     def is_it(stored: bytes) -> bool:
@@ -99,7 +98,7 @@ def _made_document(manifest: Mapping[str, Any]) -> tuple[Reference, _Made]:
     if applying.kind_of(document.tree) != POD.name:
         raise UsageError(f"a {applying.kind_of(document.tree)} is no pod")
     about = Reference(POD, *applying.names_of(document.tree))
-    value = written_over(None, document, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    value = written_over(None, document, uid=str(uuid4()), now=rfc3339_now())
     return about, (value, lambda stored: is_same(stored, document))
 
 
