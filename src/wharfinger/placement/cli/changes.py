@@ -11,6 +11,7 @@ from wharfinger.cli.output import plain
 from wharfinger.cli.waiting import say_waiting, tell_verdict
 from wharfinger.errors import UsageError
 from wharfinger.placement.cli.placements import NamespaceOption, PlacementArgument, opened
+from wharfinger.placement.cli.watching import WhyOption
 from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
 
 TimeoutOption = Annotated[
@@ -58,9 +59,7 @@ async def rollback(
             "--to", help="Number of a snapshot, as `placement history` shows it, or latest.", metavar="N|latest"
         ),
     ],
-    why: Annotated[
-        str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
-    ] = "",
+    why: WhyOption = "",
     connection: ConnectionOptions,
 ) -> None:
     """Pin a placement to an earlier snapshot of its objects, or let it follow the newest again.

@@ -13,14 +13,11 @@ from wharfinger.cli.options import ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
 from wharfinger.objects.documents.times import rfc3339_now
-from wharfinger.placement.cli.watching import Listing, WatchOption, print_list
+from wharfinger.placement.cli.watching import Listing, WatchOption, WhyOption, print_list
 from wharfinger.placement.model.members import NODE_COUNT
 from wharfinger.placement.state.hub_view import HubView
 
 ClusterArgument = Annotated[str, typer.Argument(help="Name of the member cluster.", metavar="CLUSTER")]
-WhyOption = Annotated[
-    str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
-]
 HEADINGS = ("NAME", "STATE", "PLACEMENTS", "NODES", "CPU", "MEMORY", "TAINTS", "WHY")
 
 

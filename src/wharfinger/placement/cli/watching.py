@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from wharfinger.placement.state.hub_view import HubView
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change."), WATCH]
+WhyOption = Annotated[
+    str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
+]
 APART = 1.0
 """Seconds between two looks, at least."""
 ANYWAY = 60.0

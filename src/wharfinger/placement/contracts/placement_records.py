@@ -17,7 +17,7 @@ P is the reference of a placement: `cluster/<name>` or `ns/<namespace>/<name>`. 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -35,6 +35,12 @@ from wharfinger.placement.model.placement import (
 )
 from wharfinger.process.records import Record
 
+_AS_THEY_ARE: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("identity", "placement"), int),
+    **dict.fromkeys(("digest", "counting", "token", "time"), str),
+    **dict.fromkeys(("abandons", "deleting"), bool),
+}
+"""Fields of a decision's record that are stored by their names, and how each is read."""
 DECISION_LIMIT = 16 * 1024 * 1024
 """Bytes of a decision that is not deflated: far more than 5,000 members take."""
 
@@ -73,32 +79,16 @@ class DecisionRecord:
         decision = self.decision
         texts, pairs = _Interned(), _Interned()
         written: dict[str, Any] = {
-            "identity": self.identity,
-            "placement": self.placement,
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "generation": decision.generation,
             "policy": decision.policy,
             "number": decision.number,
-            "digest": self.digest,
-            "counting": self.counting,
-            "abandons": self.abandons,
-            "deleting": self.deleting,
             "chosen": [
-                [
-                    one.name,
-                    one.identity,
-                    one.policy,
-                    _scores(one.scores),
-                    texts.number(_without_name(one.reason, one.name)),
-                ]
+                [one.name, one.identity, one.policy, _scores(one.scores), texts.number(_without_name(one))]
                 for one in decision.chosen
             ],
             "others": [
-                [
-                    one.name,
-                    pairs.number((one.plugin, one.code)),
-                    texts.number(_without_name(one.reason, one.name)),
-                    _scores(one.scores),
-                ]
+                [one.name, pairs.number((one.plugin, one.code)), texts.number(_without_name(one)), _scores(one.scores)]
                 for one in decision.verdicts
             ],
             "condition": [decision.condition.status, decision.condition.reason, decision.condition.message],
@@ -106,8 +96,6 @@ class DecisionRecord:
             "evicted": sorted(self.evicted),
             "seen": [self.seen.members, self.seen.objects, self.seen.hub],
             "ages": _grouped(self.ages),
-            "token": self.token,
-            "time": self.time,
             "workflowId": self.workflow_id,
             "runId": self.run_id,
         }
@@ -119,16 +107,12 @@ class DecisionRecord:
         """Raises `ValueError` for what is none."""
         found = inflated(value)
         with _reading():
-            pairs = found["pairs"]
+            texts, pairs = found["texts"], found["pairs"]
             return cls._read(
                 found,
                 tuple(
                     MemberVerdict(
-                        name,
-                        pairs[pair][0],
-                        pairs[pair][1],
-                        _with_name(found["texts"][text], name),
-                        _read_scores(scores),
+                        name, pairs[pair][0], pairs[pair][1], _with_name(texts[text], name), _read_scores(scores)
                     )
                     for name, pair, text, scores in found["others"]
                 ),
@@ -156,17 +140,10 @@ class DecisionRecord:
                 condition=PolicyCondition(*found["condition"]),
                 deviations=frozenset(found["deviations"]),
             ),
-            identity=int(found["identity"]),
-            placement=int(found["placement"]),
-            digest=str(found["digest"]),
-            counting=str(found["counting"]),
-            abandons=bool(found["abandons"]),
-            deleting=bool(found["deleting"]),
+            **{name: read(found[name]) for name, read in _AS_THEY_ARE.items()},
             evicted=frozenset(found["evicted"]),
             seen=StreamRevisions(**dict(zip(("members", "objects", "hub"), found["seen"], strict=True))),
             ages={name: (one[0], one[1]) for one, names in found["ages"] for name in names},
-            token=str(found["token"]),
-            time=str(found["time"]),
             workflow_id=str(found["workflowId"]),
             run_id=str(found["runId"]),
         )
@@ -294,8 +271,8 @@ _NAME = "\x00"
 """Stands for the member's own name in a text, so that what is said of many members is one text."""
 
 
-def _without_name(text: str, name: str) -> str:
-    return text.replace(f'"{name}"', _NAME)
+def _without_name(one: ChosenMember | MemberVerdict) -> str:
+    return one.reason.replace(f'"{one.name}"', _NAME)
 
 
 def _with_name(text: str, name: str) -> str:

@@ -40,18 +40,19 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
     found, stored = answer(view, reference, clock), view.decisions.get(reference)
     seen = view.placements.get(reference)
     changed = found.decision is not None and (stored is None or differs(found, stored))
+    told = found.decision if changed else stored
     ends = _ends(view, reference, found)
     base = DecidedPlacement(
         action="nothing",
         decision_revision=view.mod_revision(placement_keys.decision(reference)),
         placement_revision=view.mod_revision(placement_keys.placement(reference)),
-        policy=stored.policy if stored is not None else 0,
+        policy=told.policy if told is not None else 0,
         evictions=ends,
         compares=_compares(view, reference, found) if ends else (),
         free=found.free,
-        fulfilled=stored is not None and stored.condition.status,
-        condition=stored.condition.message if stored is not None else "",
-        chosen=len(stored.chosen) if stored is not None else 0,
+        fulfilled=told is not None and told.condition.status,
+        condition=told.condition.message if told is not None else "",
+        chosen=len(told.chosen) if told is not None else 0,
         seen=view.seen,
         token=token,
     )
@@ -84,13 +85,9 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
         update={
             "action": "store",
             "decision": base64.b64encode(record.to_bytes()).decode(),
-            "policy": decision.policy,
             "new_policy": dict(seen.policy) if fresh and seen is not None else None,
             "digest": found.digest,
             "forgotten": _forgotten(known, decision, seen.history_limit) if fresh and seen is not None else (),
-            "fulfilled": decision.condition.status,
-            "condition": decision.condition.message,
-            "chosen": len(decision.chosen),
             "added": added,
             "removed": removed,
             "refused": _refused(decision),
