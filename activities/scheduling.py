@@ -39,7 +39,6 @@ from wharfinger.scheduling.contracts.scheduling import (
 )
 from wharfinger.scheduling.effects.binding.calling import PluginCalls
 from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.binding.rounds import Bindings
 from wharfinger.scheduling.effects.binding.writers import ApiWriters
 from wharfinger.scheduling.effects.placing.deciding import Decider
@@ -73,11 +72,10 @@ class SchedulingActivities(Scheduling, CohortScheduling):
         activities; None = made here.
         """
         core = Core(process, pool, identity, settings, limits, kubernetes=kubernetes)
-        finder = Finder(core)
-        decider = Decider(core, finder)
-        self._lone = LonePlacements(core, finder, decider)
-        self._cohorts = CohortPlacements(core, finder, decider)
-        self._gangs = GangPlacements(core, finder, decider)
+        decider = Decider(core)
+        self._lone = LonePlacements(decider)
+        self._cohorts = CohortPlacements(decider)
+        self._gangs = GangPlacements(decider)
         self._calls = calls if calls is not None else ExtenderCalls(clock=process.clock)
         self._questions = ExtenderQuestions(core, self._calls)
         self._bindings = Bindings(core)

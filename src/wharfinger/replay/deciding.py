@@ -115,7 +115,7 @@ class Deciding:
         stand_in = self.stand_in
         cohort = self._cohorts.get(run.run_id)
         if cohort is None:
-            cohort = CohortAgain(stand_in.core, stand_in.finder, stand_in.decider, max(len(run.pods), run.decisions))
+            cohort = CohortAgain(stand_in.decider, max(len(run.pods), run.decisions))
             self._cohorts[run.run_id] = cohort
             for one in run.pods:  # what an earlier run assumed for them ended when this one began
                 known = stand_in.cache.pods.get(PodKey(one.namespace, one.name))
@@ -169,14 +169,14 @@ class Deciding:
             gang=name, workflow_id=gang_workflow_id(self._cluster, name.namespace, name.name), run_id=run.run_id
         )
         try:
-            found = await stand_in.finder.gang(request, name)
+            found = await stand_in.decider.finder.gang(request, name)
         except StoreError as error:
             raise Unreplayable(Lack.STATE, str(error)) from error
         if isinstance(found, str):
             raise Unreplayable(Lack.STATE, f"gang {name.namespace}/{name.name}: {found}")
         stand_in.assume_as_recorded(scene.computation, scene.candidates)
         stand_in.decider.recall_gang(many)
-        gang = GangAgain(stand_in.core, stand_in.decider, found)
+        gang = GangAgain(stand_in.decider, found)
         again = gang.decide()
         if gang.failure is not None and not gang_failed_then(many, gang.failure.plugin):
             raise Unreplayable(Lack.PLUGIN, str(gang.failure))

@@ -109,14 +109,18 @@ def _alone(outcome: Placed | Refused, feasible: int) -> dict[str, Any]:
             "runnersUp": [(one.node, one.total, one.plugins) for one in others],
             "passedOver": outcome.passed_over,
         }
-    return found | {
+    victims = _victims(outcome.victims), outcome.victim_count, outcome.victims_digest
+    more = {"victims": victims, "onlyAssumed": outcome.only_assumed, "late": outcome.late}
+    return found | _refused(outcome, outcome) | more
+
+
+def _refused(one: Refused | TurnedAway, why: Refused | Reasons) -> dict[str, Any]:
+    return {
         "node": "",
-        "message": outcome.message,
-        "rejectors": outcome.rejectors,
-        "nomination": outcome.nominated_node,
-        "victims": (_victims(outcome.victims), outcome.victim_count, outcome.victims_digest),
-        "onlyAssumed": outcome.only_assumed,
-        "late": outcome.late,
+        "message": why.message,
+        "rejectors": why.rejectors,
+        "nomination": one.nominated_node,
+        "victims": _victims(one.victims),
     }
 
 
@@ -125,11 +129,17 @@ def said_alone(outcome: Placed | Refused) -> DecisionSaid:
     if isinstance(outcome, Placed):
         scores = outcome.ranking[0].plugins if outcome.ranking else {}
         return DecisionSaid(outcome.node, outcome.score, scores, domain=outcome.computation.domain)
+    return _said_refused(outcome, outcome)
+
+
+def _said_refused(one: Refused | TurnedAway, why: Refused | Reasons, domain: str = "") -> DecisionSaid:
+    victims = tuple(victim.pod for victim in one.victims)
     return DecisionSaid(
-        message=outcome.message,
-        rejectors=outcome.rejectors,
-        nominated_node=outcome.nominated_node,
-        victims=tuple(victim.pod for victim in outcome.victims),
+        message=why.message,
+        rejectors=why.rejectors,
+        nominated_node=one.nominated_node,
+        victims=victims,
+        domain=domain,
     )
 
 
@@ -176,15 +186,7 @@ def _member(member: MemberPart) -> dict[str, Any]:
             "runnersUp": list(one.others.items()),
             "feasible": one.feasible,
         }
-    return found | {
-        "node": "",
-        "message": why.message,
-        "rejectors": why.rejectors,
-        "nomination": one.nominated_node,
-        "victims": _victims(one.victims),
-        "ownAttempt": one.own_attempt,
-        "late": one.late,
-    }
+    return found | _refused(one, why) | {"ownAttempt": one.own_attempt, "late": one.late}
 
 
 def said_member(member: MemberPart) -> DecisionSaid:
@@ -192,14 +194,7 @@ def said_member(member: MemberPart) -> DecisionSaid:
     one = member.decision
     if isinstance(one, Seat):
         return DecisionSaid(one.node, one.score, one.plugins, domain=member.domain)
-    why = member.reasons[one.reasons]
-    return DecisionSaid(
-        message=why.message,
-        rejectors=why.rejectors,
-        nominated_node=one.nominated_node,
-        victims=tuple(victim.pod for victim in one.victims),
-        domain=member.domain,
-    )
+    return _said_refused(one, member.reasons[one.reasons], member.domain)
 
 
 def in_words(differs: Iterable[str]) -> str:

@@ -23,7 +23,6 @@ from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany, Seat, 
 from wharfinger.scheduling.contracts.computation import Computation, LateVerdict
 from wharfinger.scheduling.contracts.scheduling import PermitWait, Placed, Refused
 from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing.deciding import Chosen, Decider, Denied, Late, Policy
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
 from wharfinger.scheduling.reading.comparing import Compared
@@ -37,8 +36,8 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 class RecordedVerdicts(Decider):
     """Decides as the engine does, with what Reserve and Permit were recorded to say."""
 
-    def __init__(self, core: Core, finder: Finder) -> None:
-        super().__init__(core, finder)
+    def __init__(self, core: Core) -> None:
+        super().__init__(core)
         self.late: Mapping[PodKey, tuple[LateVerdict, str]] = {}
         """By pod, who refused its node, and the message."""
         self.waits: Mapping[PodKey, tuple[str, PermitWait]] = {}
@@ -112,10 +111,8 @@ class RecordedEngine:
         self._now = _NEVER
         store, metrics = cast("Store", _Nowhere(format_)), metrics or Metrics()
         process = ProcessParts(store, metrics, clock=lambda: 0.0, utc_now=lambda: self._now)
-        self.core = Core(process, pool, identity, BindSettings(), limits)
-        self.finder = Finder(self.core)
-        self.decider = RecordedVerdicts(self.core, self.finder)
-        self.lone = LonePlacements(self.core, self.finder, self.decider)
+        self.decider = RecordedVerdicts(Core(process, pool, identity, BindSettings(), limits))
+        self.lone = LonePlacements(self.decider)
 
     def resume(self, computation: Computation, members: Iterable[str] = ()) -> None:
         """Be as the worker was when it decided, but for its cache. `members`: the workers that shared the nodes."""

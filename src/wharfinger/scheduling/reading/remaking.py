@@ -94,7 +94,7 @@ class Remaking:
         self._assume(seats)
         engine = self._engine(computation)
         engine.decider.recall_member(recorded, many)
-        cohort = _LaterInCohort(engine.core, engine.finder, engine.decider, 1)
+        cohort = _LaterInCohort(engine.decider, 1)
         taken = many.seats[: recorded.after_seat] if isinstance(recorded, TurnedAway) else _before(many, recorded)
         cohort.seated(PodIdentity(one.namespace, one.name, one.create_revision) for one in taken)
         again = cohort.decide_one(CohortPod(namespace=self.pod.namespace, name=self.pod.name), self.pod)
@@ -118,12 +118,12 @@ class Remaking:
         engine = self._engine(computation)
         engine.decider.recall_gang(many)
         namespace, _, name = computation.gang.partition("/")
-        found = engine.finder.members_of(GangKey(namespace, name))
+        found = engine.decider.finder.members_of(GangKey(namespace, name))
         compared = None
         if isinstance(found, str):
             self._lacks.append(f"gang {computation.gang} is not to be placed in etcd's state: {found}")
         else:
-            again = GangDecision(engine.core, engine.decider, found).decide()
+            again = GangDecision(engine.decider, found).decide()
             for seat in again.seats:
                 self.cache.forget(PodIdentity(seat.namespace, seat.name, seat.create_revision))
             ours = gang_parts(again).get(self.pod.key)

@@ -32,7 +32,6 @@ from wharfinger.scheduling.contracts.extenders import (
 )
 from wharfinger.scheduling.contracts.scheduling import Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing.deciding import Decider
 from wharfinger.scheduling.effects.placing.extenders import MOST_ROUNDS, outcome_of, question_of
 from wharfinger.scheduling.effects.placing.placing_lone import LonePlacements
@@ -62,8 +61,7 @@ class Attempts:
             QUICK,
             STOCK,
         )
-        finder = Finder(core)
-        self.placements = LonePlacements(core, finder, Decider(core, finder))
+        self.placements = LonePlacements(Decider(core))
 
     async def place(self, name: str, answers: ExtenderAnswers = NO_ANSWERS) -> PlaceOutcome:
         return await self.placements.place(self.request(name).model_copy(update={"answers": answers}))

@@ -130,11 +130,9 @@ class Denied:
 class Decider:
     """Decides for the pods of one worker."""
 
-    def __init__(self, core: Core, finder: Finder) -> None:
-        self._core = core
-        self._finder = finder
-        self._identity = core.identity.name
-        self._incarnation = core.identity.incarnation
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.finder = Finder(core)
         self._preferred_nodes = core.pool.preferred_nodes
         self.start = 0
         """Where the next search of a sampling profile begins: one for all decisions, as in kube-scheduler."""
@@ -145,7 +143,7 @@ class Decider:
 
     def admit(self, pod: Pod, profile: Profile, snapshot: Snapshot, policy: Policy) -> Denied | None:
         """The refusal of a pod that its gang or a PreEnqueue plugin keeps back, else None. Raises `PluginError`."""
-        status = self._finder.keeps(pod) or profile.gate(pod)
+        status = self.finder.keeps(pod) or profile.gate(pod)
         return None if status.ok else self.denied_by(status, len(snapshot), policy)
 
     def preference(self, snapshot: Snapshot) -> Preference | None:
@@ -221,10 +219,10 @@ class Decider:
 
     def assume(self, chosen: Chosen) -> Chosen:
         """Count the pod on its node from now on."""
-        cache, pod, node = self._core.pool.cache, chosen.pod, chosen.node
+        cache, pod, node = self.core.pool.cache, chosen.pod, chosen.node
         before = cache.node_info(node)
         cache.assume(pod, node, held=chosen.wait.seconds if chosen.wait is not None else 0.0, decided=True)
-        self._core.verification.decided(pod, node, before)
+        self.core.verification.decided(pod, node, before)
         return chosen
 
     # --- no node ------------------------------------------------------------------------------
@@ -277,9 +275,9 @@ class Decider:
             but: Assumed pods that are in no pod's way.
             gang: That the pods are; empty for a lone pod.
         """
-        metrics = self._core.process.metrics
+        metrics = self.core.process.metrics
         self._count_preemption(profile)
-        now = self._core.process.utc_now()
+        now = self.core.process.utc_now()
         leaving = {pod.key: nominations.leaving(pod, snapshot, now) for pod in pods}
         for key, each in leaving.items():
             if each.overdue:
@@ -305,7 +303,7 @@ class Decider:
     def _count_preemption(self, profile: Profile) -> None:
         """PostFilter was asked, if the profile has any."""
         if profile.at.get("postFilter"):
-            self._core.process.metrics.preemption_attempts.inc()
+            self.core.process.metrics.preemption_attempts.inc()
 
     def _fits_without_assumed(
         self,
@@ -318,7 +316,7 @@ class Decider:
 
         `but`: assumed pods that do not count as such; `counting`: assumed pods that are counted nevertheless.
         """
-        cache = self._core.pool.cache
+        cache = self.core.pool.cache
         if all(one.identity in but for one in cache.assumed()):
             return False
         return fits(cache.snapshot(without_assumed=True, counting=counting))
@@ -326,7 +324,7 @@ class Decider:
     def _any_assumed(self, nominated: Mapping[PodKey, Nomination]) -> bool:
         if not nominated:
             return False
-        assumed = {one.identity for one in self._core.pool.cache.assumed()}
+        assumed = {one.identity for one in self.core.pool.cache.assumed()}
         return any(
             nominations.victim_identity(victim) in assumed for _, victims in nominated.values() for victim in victims
         )
@@ -334,22 +332,10 @@ class Decider:
     # --- what it was computed from ------------------------------------------------------------
 
     def computation(
-        self,
-        profile: Profile,
-        snapshot: Snapshot,
-        overlay: Overlay,
-        began: float,
-        *,
-        gang: str = "",
-        start: int = 0,
-        preferring: bool = False,
-        feasible: int = 0,
+        self, profile: Profile, snapshot: Snapshot, overlay: Overlay, *, start: int = 0, preferring: bool = False
     ) -> Computation:
-        """What is needed to compute the same decision again, and the time since it began.
-
-        `preferring`: whether preferred nodes had a say.
-        """
-        cache = self._core.pool.cache
+        """What is needed to compute the same decision again. `preferring`: whether preferred nodes had a say."""
+        cache = self.core.pool.cache
         assumed, approximate = overlay.assumed(cache.assumed())
         nominated, too_many = overlay.nominated(snapshot.nominated)
         begun, ended = cache.overlay_changes.take(overlay.for_changes())
@@ -360,7 +346,6 @@ class Decider:
             revision=snapshot.revision,
             profile=profile.digest,
             profile_name=profile.name,
-            gang=gang,
             assumed=assumed,
             nominated=nominated,
             start=start,
@@ -371,10 +356,8 @@ class Decider:
             ended=ended,
             lost=lost,
             nodes=len(snapshot),
-            feasible=feasible,
-            worker=self._identity,
-            incarnation=self._incarnation,
+            worker=self.core.identity.name,
+            incarnation=self.core.identity.incarnation,
             number=self._number,
-            fleet_revision=self._core.tally.fleet_revision,
-            micros=round((self._core.process.clock() - began) * 1e6),
+            fleet_revision=self.core.tally.fleet_revision,
         )

@@ -37,8 +37,6 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
 from wharfinger.scheduling.contracts.computation import Computation, LateVerdict
 from wharfinger.scheduling.contracts.scheduling import Gone
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
-from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing.deciding import COHORT, Chosen, Decider, Denied
 from wharfinger.scheduling.effects.placing.extenders import ALONE
 from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, report_again
@@ -160,10 +158,9 @@ class OpenStretch:
 class CohortPlacements:
     """Decides for the cohorts of one worker."""
 
-    def __init__(self, core: Core, finder: Finder, decider: Decider) -> None:
-        self._core = core
-        self._finder = finder
+    def __init__(self, decider: Decider) -> None:
         self._decider = decider
+        self._finder = decider.finder
         self._sequencer = CohortSequencer()
 
     async def place(self, request: PlaceManyInput) -> PlacedMany:
@@ -172,7 +169,7 @@ class CohortPlacements:
         Raises the failure Behind.
         """
         await self._finder.wait_for(request.pods)
-        cohort = CohortDecision(self._core, self._finder, self._decider, len(request.pods))
+        cohort = CohortDecision(self._decider, len(request.pods))
         try:
             async with self._sequencer.take(request.turn):
                 self._finder.begin(request.pods)
@@ -185,10 +182,10 @@ class CohortPlacements:
 class CohortDecision:
     """One cohort while it is decided."""
 
-    def __init__(self, core: Core, finder: Finder, decider: Decider, pods: int) -> None:
+    def __init__(self, decider: Decider, pods: int) -> None:
         """`pods`: how many there are."""
-        self._core = core
-        self._finder = finder
+        self._core = decider.core
+        self._finder = decider.finder
         self._decider = decider
         self._payload = CohortPayload(pods)
         self._seats: list[Seat] = []
@@ -338,7 +335,7 @@ class CohortDecision:
         self.close_stretch()
         preferring = self._decider.preference(snapshot) is not None
         overlay, began = self._payload.overlay, self._core.process.clock()
-        computation = self._decider.computation(profile, snapshot, overlay, began, start=start, preferring=preferring)
+        computation = self._decider.computation(profile, snapshot, overlay, start=start, preferring=preferring)
         self._stretch = OpenStretch(profile, len(self._seats), computation, start, began)
         return self._stretch
 

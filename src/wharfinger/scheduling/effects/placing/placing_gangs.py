@@ -31,8 +31,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
 )
 from wharfinger.scheduling.contracts.computation import LateVerdict
 from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
-from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.binding.finding import Finder, Found
+from wharfinger.scheduling.effects.binding.finding import Found
 from wharfinger.scheduling.effects.placing.deciding import GANG, Chosen, Decider, Denied, Late
 from wharfinger.scheduling.effects.refusing import nominations
 
@@ -53,24 +52,22 @@ NOT_TAKEN_ALONG = "its gang was bound without it: a transaction holds no more me
 class GangPlacements:
     """Decides for the gangs of one worker."""
 
-    def __init__(self, core: Core, finder: Finder, decider: Decider) -> None:
-        self._core = core
-        self._finder = finder
+    def __init__(self, decider: Decider) -> None:
         self._decider = decider
 
     async def place(self, request: PlaceManyInput, name: GangName) -> PlacedMany:
         """Decide and assume. Raises `StoreError`, and the failures WrongWorkflowId, Behind and Unavailable."""
-        found = await self._finder.gang(request, name)
+        found = await self._decider.finder.gang(request, name)
         if isinstance(found, str):
             return PlacedMany(skipped=(Skipped(namespace=name.namespace, name=name.name, reason=found),))
-        return GangDecision(self._core, self._decider, found).decide()
+        return GangDecision(self._decider, found).decide()
 
 
 class GangDecision:
     """One gang while it is decided."""
 
-    def __init__(self, core: Core, decider: Decider, found: Found) -> None:
-        self._core = core
+    def __init__(self, decider: Decider, found: Found) -> None:
+        self._core = core = decider.core
         self._decider = decider
         self._limits = core.limits
         self._records = 0 if format_of(core.process.store.format).marks_pods else 1
@@ -81,14 +78,9 @@ class GangDecision:
         self._snapshot = core.pool.cache.snapshot()
         self._preference = decider.preference(self._snapshot)
         self._payload = CohortPayload(min(len(found.pending), MOST_PODS))
+        preferring = self._preference is not None
         self._computation = decider.computation(
-            self._profile,
-            self._snapshot,
-            self._payload.overlay,
-            self._began,
-            gang=str(found.gang.key),
-            start=decider.start,
-            preferring=self._preference is not None,
+            self._profile, self._snapshot, self._payload.overlay, start=decider.start, preferring=preferring
         )
 
     def decide(self) -> PlacedMany:
@@ -232,7 +224,7 @@ class GangDecision:
 
     def _stretch(self, feasible: int, clock: str = "") -> Stretch:
         micros = round((self._core.process.clock() - self._began) * 1e6)
-        took = {"micros": micros, "feasible": feasible, "clock": clock}
+        took = {"micros": micros, "feasible": feasible, "clock": clock, "gang": str(self._found.gang.key)}
         return Stretch(first_seat=0, computation=self._computation.model_copy(update=took))
 
 

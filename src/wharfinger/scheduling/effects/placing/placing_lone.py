@@ -8,8 +8,6 @@ from wharfinger.objects.model.pod import Pod
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.extenders import AskExtenders
 from wharfinger.scheduling.contracts.scheduling import Gone, Placed, PlaceInput, PlaceOutcome, Refused
-from wharfinger.scheduling.effects.binding.core import Core
-from wharfinger.scheduling.effects.binding.finding import Finder
 from wharfinger.scheduling.effects.placing import payload
 from wharfinger.scheduling.effects.placing.deciding import LONE, Chosen, Decider, Denied
 from wharfinger.scheduling.effects.placing.extenders import NOT_ASKED, Answers, answered, asking
@@ -19,9 +17,8 @@ from wharfinger.scheduling.effects.placing.payload import Overlay
 class LonePlacements:
     """Decides for the pods of one worker's attempts."""
 
-    def __init__(self, core: Core, finder: Finder, decider: Decider) -> None:
-        self._core = core
-        self._finder = finder
+    def __init__(self, decider: Decider) -> None:
+        self._core = decider.core
         self._decider = decider
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
@@ -29,7 +26,7 @@ class LonePlacements:
 
         Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId.
         """
-        pod = await self._finder.lone(request)
+        pod = await self._decider.finder.lone(request)
         if isinstance(pod, Gone):
             return pod
         try:
@@ -51,20 +48,18 @@ class LonePlacements:
         snapshot = core.pool.cache.snapshot(excluding=pod.identity)
         denied = decider.admit(pod, profile, snapshot, LONE)
         if denied is not None:
-            return self._refused(pod, denied, decider.computation(profile, snapshot, overlay, began))
+            took = {"micros": round((core.process.clock() - began) * 1e6)}
+            computation = decider.computation(profile, snapshot, overlay).model_copy(update=took)
+            return self._refused(pod, denied, computation)
         start = decider.start if answers.verdicts is None else answers.verdicts.start
         evaluation = decider.consult(pod, profile, snapshot, answers)
         if not isinstance(evaluation, Evaluation):
             return asking(pod, evaluation, answers, profile.extenders_of(pod))
-        core.process.metrics.algorithm_duration.observe(core.process.clock() - began)
-        computation = decider.computation(
-            profile,
-            snapshot,
-            overlay,
-            began,
-            start=start,
-            preferring=evaluation.by_preference,
-            feasible=evaluation.feasible_count,
+        seconds = core.process.clock() - began
+        core.process.metrics.algorithm_duration.observe(seconds)
+        computation = decider.computation(profile, snapshot, overlay, start=start, preferring=evaluation.by_preference)
+        computation = computation.model_copy(
+            update={"micros": round(seconds * 1e6), "feasible": evaluation.feasible_count}
         )
         try:
             answer = decider.conclude(pod, profile, evaluation, LONE)

@@ -309,7 +309,7 @@ class SchedulingQueue(QueueParts):
         return entry
 
     def _update(self, entry: Entry, pod: Pod, refusal: Refusal | None, gate: str, *, regrouped: bool) -> None:
-        old = entry.pod
+        old, entry.pod = entry.pod, pod
         newer = refusal is not None and refusal.record_revision > entry.record_revision
         if newer:
             entry.refused_at = self._clock()
@@ -318,7 +318,6 @@ class SchedulingQueue(QueueParts):
             entry.alone = entry.alone and not (decided and entry.set_apart == 1)
         entry.refusal, entry.gate = refusal, gate
         if gate or entry.part is Part.GATED:
-            entry.pod = pod
             if not gate:
                 self._start_clock(entry)
                 # A gang's chain has ended when it found too few members: it is started anew, all of them together.
@@ -329,18 +328,13 @@ class SchedulingQueue(QueueParts):
                 self._move(entry, Part.GATED, "gated")
             return
         if newer:
-            entry.pod = pod
             self._move(entry, Part.WAITING, "refused", told=True)
         elif entry.part is Part.WAITING and refusal is None:
-            entry.pod = pod
             self._move(entry, Part.ACTIVE, "record gone")
         elif entry.part is Part.WAITING and regrouped and entry.gang is not None:
-            entry.pod = pod
             self._move(entry, Part.ACTIVE, "gang changed")
-        else:
-            entry.pod = pod
-            if pod != old or regrouped:
-                self._refresh(entry)
+        elif pod != old or regrouped:
+            self._refresh(entry)
 
     def _start_clock(self, entry: Entry) -> None:
         """The pod's gates open: it queues from now on, as in kube-scheduler."""
