@@ -14,6 +14,7 @@
 #                docs/benchmarks.md
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
 #   make kubernetes-merge-keys   list how kubectl apply merges lists anew, from the Go module in tools/kubernetes-merge-keys
+#   make contract   the contract for other languages anew, from the workflows and their models
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 #   make kubernetes-servers   Kubernetes' API server and scheduler, for the tests that run them (`make test`: likewise)
@@ -26,7 +27,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
+.PHONY: browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -68,6 +69,9 @@ docs: linked
 
 types: linked
 	@$(BIN)/mypy
+
+contract: linked
+	@$(BIN)/python -m tools.documents.contract
 
 bench: setup
 	@$(BIN)/python benchmarks/core.py --nodes 5000

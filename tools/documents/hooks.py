@@ -7,13 +7,16 @@ models at each build, so they cannot differ from the code.
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import click
@@ -39,8 +42,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/client.md", content=client_reference()))
     files.append(File.generated(config, "reference/configuration.md", content=configuration_reference()))
     files.append(File.generated(config, "reference/kube-scheduler.md", content=kube_scheduler_reference()))
+    files.append(File.generated(config, "reference/contract.md", content=_beside("contract").page()))
     files.append(File.generated(config, "reference/etcd-roles.md", content=etcd_roles_reference()))
     return files
+
+
+def _beside(name: str) -> ModuleType:
+    """The script of that name in this folder, which is on no path when MkDocs loads this one."""
+    spec = importlib.util.spec_from_file_location(f"documents_{name}", Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
