@@ -248,8 +248,17 @@ def _cell(text: str) -> str:
 
 
 def written() -> str:
-    """The file's content."""
-    return json.dumps(contract(), indent=1, ensure_ascii=False) + "\n"
+    """The file's content: a line a workflow and a type."""
+    parts = [
+        f"{json.dumps(name)}: {_lines_of(part) if isinstance(part, dict) else json.dumps(part)}"
+        for name, part in contract().items()
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _lines_of(part: Mapping[str, Any]) -> str:
+    lines = [f"  {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in part.items()]
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 if __name__ == "__main__":
