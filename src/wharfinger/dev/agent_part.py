@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.dev import asking
+from wharfinger.dev import asking, ports
 from wharfinger.dev.etcd import MAX_TXN_OPS
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.settings import HEALTH_PORT, DevSettings
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.process.children import ports
+from wharfinger.process.children.ports import free_port
 
 NAME = "agent"
 """Of the process, in the ready file and in the table."""
@@ -50,7 +50,7 @@ class AgentPart:
             return await asyncio.to_thread(asking.answer, f"http://{host}:{self.port}/readyz", within=2.0) is not None
 
         def command() -> list[str]:
-            wanted = (self.port, self.folder.ports().get(NAME, 0), ports.free_port())
+            wanted = (self.port, self.folder.ports().get(NAME, 0), free_port())
             self.port = ports.preferred(wanted, self.settings.bind_address)
             return python_command(
                 "agent",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from wharfinger.dev import ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.settings import ETCD_PORT, TEMPORAL_PORT, UI_PORT, DevSettings, Servers
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.process.children import ports
+from wharfinger.process.children.ports import free_port
 
 
 def chosen(settings: DevSettings, folder: DataFolder, servers: Servers) -> tuple[EtcdServer, TemporalServer]:
@@ -22,7 +23,7 @@ def chosen(settings: DevSettings, folder: DataFolder, servers: Servers) -> tuple
     temporal_port = port("temporal", TEMPORAL_PORT, settings.temporal_port, (etcd_port,))
     ui_port = port("ui", UI_PORT, settings.ui_port, (etcd_port, temporal_port))
     guarded = not settings.etcd_open
-    tls_port = ports.free_port() if guarded and settings.kubernetes else 0
+    tls_port = free_port() if guarded and settings.kubernetes else 0
     etcd = EtcdServer(servers.etcd, folder.etcd, etcd_port, host=host, guarded=guarded, tls_port=tls_port)
     if settings.temporal_address:
         elsewhere, _, number = settings.temporal_address.rpartition(":")

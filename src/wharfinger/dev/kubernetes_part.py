@@ -20,14 +20,13 @@ from pathlib import Path
 from wharfinger.apiserver.client import PODS, ApiChange, ApiClient, ChangeKind, uid_of
 from wharfinger.apiserver.kubeconfig import read_access
 from wharfinger.apiserver.transport import ApiLimits, HttpApiClient
-from wharfinger.dev import binaries
+from wharfinger.dev import binaries, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.kube_apiserver import HOST, STOP_WITHIN, ApiserverFiles, KubeApiserver
 from wharfinger.dev.supervisor import ChildSpec, clean_environment
 from wharfinger.errors import InstallationMismatch, ServerError, UpstreamError
 from wharfinger.etcd.store import Store
-from wharfinger.process.children import ports
 from wharfinger.process.installation_record import installation_of
 
 log = logging.getLogger(__name__)

@@ -11,11 +11,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wharfinger.dev import asking
+from wharfinger.dev import asking, ports
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.settings import PAGE_PORT
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
-from wharfinger.process.children import ports
 
 NAME = "page"
 """Of the process, in the ready file and in the table."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
-from wharfinger.dev import asking, etcd_users
+from wharfinger.dev import asking, etcd_users, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
@@ -32,7 +32,7 @@ from wharfinger.objects.documents.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.objects.documents.times import rfc3339_now
 from wharfinger.objects.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.placement.contracts import placement_keys
-from wharfinger.process.children import ports
+from wharfinger.process.children.ports import free_port
 from wharfinger.programs.etcd_roles import APPLIER, HUB, MEMBER, WORKER
 
 STOP_WITHIN = 8.0
@@ -152,7 +152,7 @@ class PlacingPart:
     def _etcd(self, name: str) -> ChildSpec:
         data = self.folder.root / "members" / name
         wanted = self.folder.ports().get(name)
-        port = wanted or ports.free_port()
+        port = wanted or free_port()
         self.etcds[name] = EtcdServer(self.executable, data, port, host=self.host, guarded=self.guarded)
 
         async def is_up() -> bool:
@@ -185,7 +185,7 @@ class PlacingPart:
             return await asyncio.to_thread(asking.answer, url, within=2.0) is not None
 
         def command() -> list[str]:
-            wanted = (self._ports.get(name, 0), self.folder.ports().get(name, 0), ports.free_port())
+            wanted = (self._ports.get(name, 0), self.folder.ports().get(name, 0), free_port())
             self._ports[name] = ports.preferred(wanted, self.host)
             self.folder.remember_ports({name: self._ports[name]})
             return python_command(

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, processes
+from wharfinger.dev import agent_part, common_fleet, etcd_users, kubernetes_part, page_part, ports, processes
 from wharfinger.dev.agent_part import AgentPart
 from wharfinger.dev.chosen_servers import chosen
 from wharfinger.dev.common_fleet import InstanceFollower
@@ -36,7 +36,6 @@ from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environm
 from wharfinger.dev.temporal import ENVIRONMENT, TemporalServer, forward
 from wharfinger.etcd.etcd import EtcdStore
 from wharfinger.etcd.etcd_users import ADMIN, EtcdRole
-from wharfinger.process.children import ports
 from wharfinger.process.children.lives import life
 from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.names import COMMON

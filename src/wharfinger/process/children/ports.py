@@ -1,12 +1,8 @@
-"""TCP addresses of this machine: whether one can be listened on, which port is free, which to prefer."""
+"""TCP addresses of this machine: whether one can be listened on, and which port is free."""
 
 from __future__ import annotations
 
-import ipaddress
 import socket
-from collections.abc import Iterable
-
-from wharfinger.errors import ServerError, UsageError
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -27,32 +23,3 @@ def free_port(host: str = "127.0.0.1") -> int:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def check_address(host: str) -> None:
-    """Raise `UsageError` for what is no IPv4 address of this machine: the servers take no names."""
-    try:
-        free_port(str(ipaddress.IPv4Address(host)))
-    except ValueError:
-        raise UsageError(f"--bind-address: {host!r} is no IPv4 address, such as 127.0.0.1 or 0.0.0.0") from None
-    except OSError as error:
-        raise UsageError(f"--bind-address: nothing here can listen on {host} ({error.strerror})") from None
-
-
-def required(port: int, option: str, host: str = "127.0.0.1") -> int:
-    """The named port; raises `ServerError` when it is taken."""
-    if not is_free(port, host):
-        raise ServerError(f"{option}: port {port} is taken by another process")
-    return port
-
-
-def preferred(candidates: Iterable[int | None], host: str = "127.0.0.1", *, taken: Iterable[int] = ()) -> int:
-    """The first candidate that is free and not in `taken`, else any free port."""
-    used = set(taken)
-    for port in candidates:
-        if port and port not in used and is_free(port, host):
-            return port
-    while True:
-        free = free_port(host)
-        if free not in used:
-            return free
