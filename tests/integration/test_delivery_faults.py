@@ -33,6 +33,8 @@ WITHIN = 60.0
 BLOWS = (("hub", "member", "member-1"), ("temporal", "etcd"), ("stop hub", "stop member", "hub"))
 """What strikes during one rollout after the other."""
 ROUNDS = int(os.environ.get("WHARFINGER_TEST_ROUNDS", "1"))
+LOOK_EVERY = float(os.environ.get("WHARFINGER_TEST_LOOK_EVERY", "1"))
+"""Seconds between two lists of all works and results."""
 CONTENTS = 8
 """Objects of each placement."""
 MANY, CONCURRENCY, WAIT = 47, 6, 20
@@ -117,7 +119,7 @@ async def delivered(store: Store, snapshot: int, within: float) -> float:
         left = await undelivered(store, snapshot)
         if not left:
             return loop.time() - began
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(LOOK_EVERY)
     raise AssertionError(f"not within {within} s: {len(left)} works, such as {left[:3]}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import threading
 import time
@@ -37,7 +38,7 @@ from wharfinger.etcd import keys
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
 
-HOSTILE = 2000
+HOSTILE = int(os.environ.get("WHARFINGER_TEST_HOSTILE", "2000"))
 GOOD = 300
 HIGHEST = 1_000_000_000
 """Priority of the good pods: a hostile pod that can be read is a pod like others, and may even preempt."""

@@ -7,8 +7,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +19,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Output, OutputOption, show_answer
 from wharfinger.errors import UsageError
+from wharfinger.options import setting
 
 if TYPE_CHECKING:
     from wharfinger.replay.changes import ProfileChange
@@ -36,6 +39,7 @@ FAILED = 1
 """Exit code when a condition of --fail-on holds."""
 NOTHING = 3
 """Exit code when there are conditions, and no decision was made again that they could judge."""
+_option = partial(setting, variable=False)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}|$)")
 """How a time begins; the rest is for `datetime`, which takes more than people mean."""
@@ -48,59 +52,81 @@ class Mode(StrEnum):
     RERUN = "rerun"
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayedSpan:
+    """What is decided again."""
+
+    mode: Mode = _option(
+        Mode.SHADOW,
+        "shadow: each decision on the state that it then had. rerun: the span again, with all consequences.",
+    )
+    since: str | None = _option(
+        None,
+        "From when on decisions are made again: so long ago (30m, 24h, 7d), or a time, in UTC unless it has an offset. "
+        "Else a day ago, or all of an --archive.",
+    )
+    until: str | None = _option(None, "Up to when; else up to now.", "TIME")
+
+    def within(self, now: datetime, *, archived: bool) -> tuple[datetime | None, datetime | None]:
+        """Since when, None = from the beginning of an archive, and until when, None = now. Raises `UsageError`."""
+        since = self.since or "24h"
+        began, ended = moment(since, now), moment(self.until, now) if self.until else None
+        open_ = archived and not self.since
+        if ended is not None and ended <= began and not open_:
+            raise UsageError(f"--until {self.until} is not after --since {since}")
+        if began > now:
+            raise UsageError(f"--since {since} is still to come")
+        return None if open_ else began, ended
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedProfile:
+    """By what is decided otherwise than it was."""
+
+    config: Path | None = _option(None, "Decide by this KubeSchedulerConfiguration instead.", "FILE")
+    settings: tuple[str, ...] = _option(
+        (),
+        "Decide with another weight or argument of a plugin: PLUGIN.weight=N, PLUGIN.<argument>=VALUE.",
+        "FIELD=VALUE",
+        name="set",
+    )
+    plugins: tuple[str, ...] = _option((), "Decide with this plugin beside the others.", "MODULE:NAME", name="plugin")
+
+    def change(self) -> ProfileChange:
+        """What it means for recorded profiles. Raises `ConfigurationError`, `UsageError`."""
+        from wharfinger.replay.changes import ProfileChange, Setting, plugin_of
+
+        told = [f"configuration {self.config}"] if self.config is not None else []
+        change = ProfileChange(
+            configuration=self.config,
+            settings=tuple(map(Setting.parse, self.settings)),
+            plugins=tuple(map(plugin_of, self.plugins)),
+            told=(*told, *self.settings, *(f"plugin {name}" for name in self.plugins)),
+        )
+        change.check()
+        return change
+
+
+@dataclass(frozen=True, slots=True)
+class WantedReport:
+    """Where decisions come from, and what becomes of the report beside being printed."""
+
+    fail_on: tuple[str, ...] = _option((), "End with exit code 1 if this holds, such as 'refused > 0'.", "CONDITION")
+    archive: Path | None = _option(None, "Replay what `wharfinger archive` wrote, without any server.", "FILE")
+    html: Path | None = _option(None, "Write the report as one HTML file with plots, too: it opens anywhere.", "FILE")
+    keep_in: Path | None = _option(
+        None,
+        "Keep the report as a file in this folder, too: the web page shows the reports of its --replays-dir.",
+        "DIR",
+    )
+
+
 @configured
 def replay(
     *,
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            help="shadow: each decision on the state that it then had. rerun: the span again, with all consequences."
-        ),
-    ] = Mode.SHADOW,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            help="From when on decisions are made again: so long ago (30m, 24h, 7d), or a time, in UTC unless it has "
-            "an offset. Else a day ago, or all of an --archive."
-        ),
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Up to when; else up to now.", metavar="TIME")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Decide by this KubeSchedulerConfiguration instead.", metavar="FILE")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Decide with another weight or argument of a plugin: PLUGIN.weight=N, PLUGIN.<argument>=VALUE.",
-            metavar="FIELD=VALUE",
-        ),
-    ] = None,
-    plugins: Annotated[
-        list[str] | None,
-        typer.Option("--plugin", help="Decide with this plugin beside the others.", metavar="MODULE:NAME"),
-    ] = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-on", help="End with exit code 1 if this holds, such as 'refused > 0'.", metavar="CONDITION"
-        ),
-    ] = None,
-    archive: Annotated[
-        Path | None,
-        typer.Option(help="Replay what `wharfinger archive` wrote, without any server.", metavar="FILE"),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(help="Write the report as one HTML file with plots, too: it opens anywhere.", metavar="FILE"),
-    ] = None,
-    keep_in: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the report as a file in this folder, too: the web page shows the reports of its --replays-dir.",
-            metavar="DIR",
-        ),
-    ] = None,
+    span: ReplayedSpan,
+    changed: ChangedProfile,
+    wanted: WantedReport,
     memory_limit: MemoryLimitOption = USUAL,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
@@ -132,31 +158,26 @@ def replay(
     from wharfinger.replay.memory_limit import MemoryLimit
     from wharfinger.replay.report.kept_reports import folder_for
 
-    memory = MemoryLimit.parse(memory_limit)
-    conditions = [FailCondition.parse(text, mode.value) for text in fail_on or ()]
+    memory, mode, archive = MemoryLimit.parse(memory_limit), span.mode, wanted.archive
+    conditions = [FailCondition.parse(text, mode.value) for text in wanted.fail_on]
     now = datetime.now(UTC)
-    began, ended = moment(since or "24h", now), moment(until, now) if until else None
-    if ended is not None and ended <= began and (since or archive is None):
-        raise UsageError(f"--until {until} is not after --since {since or '24h'}")
-    if began > now:
-        raise UsageError(f"--since {since} is still to come")
-    if html is not None:
-        check_html(html)
-    if keep_in is not None:
-        folder_for(keep_in)
-    change = _change(config, settings or (), plugins or ())
-    first = began if since or archive is None else None
+    first, ended = span.within(now, archived=archive is not None)
+    if wanted.html is not None:
+        check_html(wanted.html)
+    if wanted.keep_in is not None:
+        folder_for(wanted.keep_in)
+    change = changed.change()
     runs = RunsAsked(connection, change, first, ended, memory, lives=mode is Mode.RERUN, archive=archive)
     with _stopped_at_once():
         report, more = connect.run(replayed(runs))
     plain = more | report.to_plain()
-    if html is not None:
-        write_html(html, plain)
-    if keep_in is not None:
+    if wanted.html is not None:
+        write_html(wanted.html, plain)
+    if wanted.keep_in is not None:
         last = ended or (now if archive is None else None)
         start, end = (written(one) if one is not None else "" for one in (first, last))
-        asked = AskedReplay(mode.value, start, end, config, tuple(settings or ()), tuple(plugins or ()), archive)
-        typer.echo(f"kept as {keep_report(keep_in, report, plain, now, asked)}", err=True)
+        asked = AskedReplay(mode.value, start, end, changed.config, changed.settings, changed.plugins, archive)
+        typer.echo(f"kept as {keep_report(wanted.keep_in, report, plain, now, asked)}", err=True)
     show_answer(output, lambda: plain, lambda: tell(plain))
     if conditions and not report.made:
         typer.echo("failed: nothing was replayed, so no condition can be judged", err=True)
@@ -203,17 +224,3 @@ def _stopped_at_once() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _change(config: Path | None, settings: list[str] | tuple[()], plugins: list[str] | tuple[()]) -> ProfileChange:
-    from wharfinger.replay.changes import ProfileChange, Setting, plugin_of
-
-    told = [f"configuration {config}"] if config is not None else []
-    change = ProfileChange(
-        configuration=config,
-        settings=tuple(map(Setting.parse, settings)),
-        plugins=tuple(map(plugin_of, plugins)),
-        told=(*told, *settings, *(f"plugin {name}" for name in plugins)),
-    )
-    change.check()
-    return change
