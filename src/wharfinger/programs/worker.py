@@ -87,10 +87,8 @@ class Worker:
         calls = ExtenderCalls(clock=process.clock)
         parts = None
         if connected is not None:
-            binders, whole = (
-                ExtenderBinders(self.cache, self._profiles, calls),
-                bool(configured.configuration.extenders),
-            )
+            binders = ExtenderBinders(self.cache, self._profiles, calls)
+            whole = bool(configured.configuration.extenders)
             parts = KubernetesParts(process, connected, settings, binders=binders, whole=whole)
         self._kubernetes_uid = connected.uid if connected is not None else ""
         self.cache.kubernetes = parts.side if parts is not None else None

@@ -45,9 +45,7 @@ class KeptStates(Protocol):
     def list(self, prefix: str, *, revision: int = 0, page_size: int = 500) -> AsyncIterator[Page]:
         """See `Store.list`."""
 
-    def watch(
-        self, prefix: str, start_revision: int, *, previous: bool = False
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+    def watch(self, prefix: str, start_revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
         """See `Store.watch`."""
 
 

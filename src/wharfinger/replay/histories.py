@@ -72,7 +72,6 @@ async def read_runs(
     client: Client,
     query: str,
     *,
-    concurrent: int = CONCURRENT,
     memory: MemoryLimit = UNLIMITED,
     more: Iterable[RunName] = (),
     known: Callable[[RunName], bool] = lambda _name: False,
@@ -99,7 +98,7 @@ async def read_runs(
             if name not in first and not known(name):
                 listed += 1
                 await queue.put((name, run.raw_info.history_size_bytes or UNKNOWN))
-        for _ in range(concurrent):
+        for _ in range(CONCURRENT):
             await queue.put(None)
 
     async def fetching() -> None:
@@ -119,7 +118,7 @@ async def read_runs(
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(listing())
-                for _ in range(concurrent):
+                for _ in range(CONCURRENT):
                     group.create_task(fetching())
         finally:
             await found.put(None)

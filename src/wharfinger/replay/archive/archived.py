@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from math import inf, isfinite
@@ -241,24 +241,15 @@ class SegmentStore:
         finally:
             state.close()
 
-    def watch(
-        self,
-        prefix: str,
-        start_revision: int,
-        *,
-        previous: bool = False,  # noqa: ARG002 - as for any store
-    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
-        """Every change from a revision on, and progress up to the segment's end."""
-        return self._watch(prefix, start_revision)
-
     @asynccontextmanager
-    async def _watch(self, prefix: str, start: int) -> AsyncIterator[AsyncIterator[WatchBatch]]:
-        if start <= self._segment.first:
-            self._check(start - 1)
+    async def watch(self, prefix: str, start_revision: int) -> AsyncIterator[AsyncIterator[WatchBatch]]:
+        """Every change from a revision on, and progress up to the segment's end."""
+        if start_revision <= self._segment.first:
+            self._check(start_revision - 1)
 
         async def batches() -> AsyncIterator[WatchBatch]:
             for at, events in self._batches():
-                if at >= start:
+                if at >= start_revision:
                     yield WatchBatch(at, tuple(event for event in events if event.kv.key.startswith(prefix)))
             yield WatchBatch(self._segment.last)
 
