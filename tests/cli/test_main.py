@@ -225,6 +225,25 @@ def command_lines() -> list[str]:
     return single + [f"{group} {command}" for group, members in groups.items() for command in members]
 
 
+LOADED = """
+import sys
+from wharfinger.cli.kinds import part
+from wharfinger.cli.main import command_line, main
+from wharfinger.objects.documents.kinds import NODE, POD
+command_line(["get", "pending", "explain", "workflow-id"])
+for kind in (POD, NODE):
+    part(kind, "stored"), part(kind, "table")
+assert not {"numpy", "temporalio"} & sys.modules.keys()
+main(["--version"])
+"""
+
+
+def test_commands_about_pods_load_neither_the_engine_nor_temporal() -> None:
+    ended = subprocess.run([sys.executable, "-c", LOADED], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("wharfinger ")
+
+
 def test_command_lines_share_no_state() -> None:
     first, second = main.command_line(), main.command_line()
 

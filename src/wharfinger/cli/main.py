@@ -75,6 +75,9 @@ GROUPS = {
 PARSED_OTHERWISE = {"kube-scheduler": "wharfinger.programs.cli.kube_scheduler:KubeSchedulerCommand"}
 """Commands that read their command line in a way of their own: their class."""
 
+VERSION = "--version"
+"""An option of no command, so it needs none of their modules."""
+
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of what typer raises about a command line; it moved between typer's releases."""
 
@@ -91,7 +94,7 @@ def _version(wanted: bool) -> None:
 
 
 def _root(
-    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    _: Annotated[bool, typer.Option(VERSION, callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow."""
 
@@ -135,7 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(line: list[str], pipes: Mapping[TextIO, int]) -> int:
     try:
-        known = line[0] if line and line[0] in COMMANDS.keys() | GROUPS.keys() else None
+        known = line[0] if line and line[0] in (*COMMANDS, *GROUPS, VERSION) else None
         return _code(_parser(known)(args=line, prog_name="wharfinger", standalone_mode=False))
     except SystemExit as leaving:
         # typer and rich leave with 1 and without a word, whatever broken pipe it was

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Literal
 
 from wharfinger.errors import UsageError
@@ -79,6 +79,11 @@ def check_tenant_label(key: str) -> str:
     if not names.is_qualified_name(key):
         raise UsageError(f"tenant label {key!r} is no key of a label, such as {TENANT_LABEL}")
     return key
+
+
+def pool_of(label: str, tenants: Container[str]) -> str:
+    """Whose instances schedule pods with this value of the tenant label: the tenant's while it exists."""
+    return label if label and label in tenants else COMMON
 
 
 def task_queue(cluster: str, tenant: str = COMMON) -> str:

@@ -13,9 +13,9 @@ from wharfinger.errors import StoreError
 from wharfinger.etcd import keys
 from wharfinger.framework.profiles import load_configuration
 from wharfinger.objects.model.pod import PodKey
+from wharfinger.process.names import TENANT_LABEL
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.scheduling.page.deciding import Deciders
-from wharfinger.scheduling.page.read_model import OWNERSHIP
 from wharfinger.scheduling.page.view import SchedulingView
 
 BIG = "/api/v1/pods/default/big"
@@ -113,7 +113,7 @@ async def test_a_name_that_no_worker_serves_is_said(
     await serving(page, 0, digests[0], tenant="gold")
     await page.cluster.put(keys.TENANTS + "gold", b"{}")
     await page.cluster.store.delete(keys.instance("common", "0", 1))
-    await page.cluster.pod("ours", "1", labels={OWNERSHIP.tenant_label: "gold"})
+    await page.cluster.pod("ours", "1", labels={TENANT_LABEL: "gold"})
 
     found = (await told(page, client))["profileServed"]
     assert (found["basis"], found["digest"], found["workers"]) == ("unserved", digests[1], [])

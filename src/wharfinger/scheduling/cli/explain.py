@@ -18,7 +18,6 @@ from wharfinger.objects.documents.kinds import POD
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.installation_record import has_copies
 from wharfinger.process.stored_objects import doubts
-from wharfinger.scheduling.reading.explanation import PROMISED
 from wharfinger.scheduling.reading.held_back import gates, unserved
 from wharfinger.scheduling.reading.pods_and_nodes import attempt_records, held_member, one_pod
 from wharfinger.scheduling.reading.promised_pods import promise_of, story
@@ -106,6 +105,8 @@ async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, outpu
 
 async def with_promise(store: Store, key: PodKey, found: Explanation) -> Explanation:
     """The same, with what the Kubernetes API shows of the pod."""
+    from wharfinger.scheduling.reading.explanation import PROMISED
+
     entry, promise = await one_pod(store, *key), await promise_of(store, key)
     if entry.pod is None:
         return found

@@ -30,9 +30,8 @@ from wharfinger.objects.model.texts import counted
 from wharfinger.page.follow.plain import text
 from wharfinger.page.web.inputs import TooLong
 from wharfinger.process.installation import digests_in_force, stored_configurations
-from wharfinger.process.names import COMMON
+from wharfinger.process.names import COMMON, TENANT_LABEL, pool_of
 from wharfinger.scheduling.page.following import Following
-from wharfinger.scheduling.page.read_model import OWNERSHIP
 
 MOST_STORED = 200
 MOST_NAMED = 20
@@ -114,7 +113,7 @@ class StoredProfiles:
 
     def of(self, pod: Pod) -> ServedProfile:
         """The one that counts for a pod. Of several that are served, that of most ready workers, then of most."""
-        pool = OWNERSHIP.tenant_of(pod, self.tenants)
+        pool = pool_of(pod.labels.get(TENANT_LABEL, ""), self.tenants)
         scheduler = pod.scheduler_name
         newest = self.digest_of.get(scheduler, BUILT_IN)
         workers = self.serving.get((pool, scheduler), ())

@@ -16,11 +16,10 @@ from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.rings import SLOT_SECONDS, LevelRing
-from wharfinger.process.names import COMMON
+from wharfinger.process.names import TENANT_LABEL, pool_of
 from wharfinger.process.records import served_names
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.objects import pod_in_short
-from wharfinger.scheduling.page.read_model import OWNERSHIP
 from wharfinger.scheduling.page.reasons import CALLING_PLUGINS, GANG_INCOMPLETE, NOT_SERVED, NOT_TRIED, ReasonKey
 from wharfinger.scheduling.reading.held_back import WITHOUT_INSTANCES
 
@@ -166,7 +165,7 @@ class PendingPods:
 
     def _served(self, scheduler: str, label: str) -> bool:
         model = self._following.model
-        pool = label if label and label in model.cache.tenants else COMMON
+        pool = pool_of(label, model.cache.tenants)
         records = [record for (tenant, _, _), record in model.instances.items() if tenant == pool]
         names = served_names(records) if records else WITHOUT_INSTANCES
         return names is None or scheduler in names
@@ -200,7 +199,7 @@ def held_by(following: Following, key: ReasonKey, pod: Pod) -> str | None:
         held = following.model.gang_standing(GangKey(pod.namespace, pod.group)).held
         return text(f"gang {pod.group}: {held.removeprefix('PodGroup: ')}") if held else "its gang was incomplete"
     if key.reason == NOT_SERVED:
-        pool = OWNERSHIP.tenant_of(pod, following.cache.tenants)
+        pool = pool_of(pod.labels.get(TENANT_LABEL, ""), following.cache.tenants)
         return text(f"no live worker of pool {pool} serves its scheduler name {pod.scheduler_name}")
     if key.reason == CALLING_PLUGINS:
         room = following.cache.held_places.get(pod.key)

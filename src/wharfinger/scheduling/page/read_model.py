@@ -18,18 +18,16 @@ from wharfinger.objects.model.gang import GangKey, Standing, standing
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.page.follow.rings import DurationRing
+from wharfinger.process.names import TENANT_LABEL
 from wharfinger.process.records import InstanceRecord
 from wharfinger.scheduling.page.rates import NamespaceRates
 from wharfinger.scheduling.page.reasons import NOT_TRIED, ReasonKey, reason_of
 from wharfinger.scheduling.state.cache.cache import Cache
 from wharfinger.scheduling.state.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.scheduling.state.informer.view import View
-from wharfinger.scheduling.state.pool import Ownership
 
 MOST_EVENTS = 20_000
 MOST_PREEMPTIONS = 200
-OWNERSHIP = Ownership(frozenset())
-"""As by default: no key stores which label of pods names their tenant."""
 
 BOUND, QUEUED, WAITING, HELD, TERMINATING, FINISHED = (
     "bound",
@@ -303,7 +301,7 @@ class ClusterModel:
         """Why a pod waits; None for one that is not pending."""
         if not pod.pending:
             return None
-        return reason_of(pod, self.view.records.get(key), OWNERSHIP.tenant_label, self.cache.held_places.get(key))
+        return reason_of(pod, self.view.records.get(key), TENANT_LABEL, self.cache.held_places.get(key))
 
     def _file(self, key: PodKey, pod: Pod | None) -> None:
         """Count the pod where it belongs now, and no more where it was."""

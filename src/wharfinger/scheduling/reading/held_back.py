@@ -14,10 +14,9 @@ from wharfinger.objects.documents.kinds import POD_GROUP
 from wharfinger.objects.model.gang import GangKey, PodGroup, gang_key, standing
 from wharfinger.objects.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.objects.model.priority import missing
-from wharfinger.process.names import COMMON
+from wharfinger.process.names import COMMON, TENANT_LABEL, pool_of
 from wharfinger.process.records import InstanceRecord, served_names
 from wharfinger.process.stored_objects import StoredObjects
-from wharfinger.scheduling.state.pool import Ownership
 
 WITHOUT_INSTANCES = frozenset({DEFAULT_SCHEDULER})
 """What counts as served in a pool without any instance: its pods of the usual name wait for a worker, for no name."""
@@ -44,7 +43,7 @@ async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
     pools = await _instances(store)
     names = {pool: served_names(records) for pool, records in pools.items()}
     ready = {pool for pool, records in pools.items() if any(_takes_pods(record) for record in records)}
-    found = ((pod.key, _why(pod, Ownership(frozenset()).tenant_of(pod, tenants), names, ready)) for pod in asked)
+    found = ((pod.key, _why(pod, pool_of(pod.labels.get(TENANT_LABEL, ""), tenants), names, ready)) for pod in asked)
     return {key: why for key, why in found if why is not None}
 
 

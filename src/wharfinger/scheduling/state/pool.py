@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import Pod
-from wharfinger.process.names import COMMON
+from wharfinger.process.names import COMMON, TENANT_LABEL, pool_of
 from wharfinger.scheduling.state.cache.cache import Cache
 
 
@@ -22,12 +22,11 @@ class Ownership:
     scheduler_names: frozenset[str]
     """Names of our profiles; a pod with an empty scheduler name counts as `default-scheduler`."""
     tenant: str = COMMON
-    tenant_label: str = "wharfinger.dev/tenant"
+    tenant_label: str = TENANT_LABEL
 
     def tenant_of(self, pod: Pod, tenants: Container[str]) -> str:
         """The tenant whose instances schedule the pod: its label while that tenant exists."""
-        label = pod.labels.get(self.tenant_label, "")
-        return label if label and label in tenants else COMMON
+        return pool_of(pod.labels.get(self.tenant_label, ""), tenants)
 
     def owns(self, pod: Pod, tenants: Container[str]) -> bool:
         """Whether this worker's pool schedules the pod. `tenants`: those that exist now."""
