@@ -129,15 +129,7 @@ def load(
     duplicate fields; otherwise a key that stands twice in YAML is a problem of its file. `format_`: of the cluster;
     documents of rk8s may have fields that rk8s does not know, because it ignores them.
     """
-    found = [
-        manifest
-        for name, content in files
-        for manifest in (
-            _content(name, content, namespace, judged)
-            if format_ is ClusterFormat.KUBERNETES
-            else _rk8s_content(name, content)
-        )
-    ]
+    found = [manifest for name, content in files for manifest in _content(name, content, namespace, judged, format_)]
     if agreeing:
         found = [_agreeing(manifest, namespace) for manifest in found]
     return sorted(found, key=lambda manifest: manifest.rank)
@@ -242,22 +234,18 @@ def _limited(source: str, size: int) -> None:
         raise UsageError(f"{source} is larger than {FILE_LIMIT // 1024 // 1024} MiB")
 
 
-def _content(source: str, content: bytes, namespace: str, judged: bool) -> Iterator[Manifest]:
+def _content(
+    source: str, content: bytes, namespace: str, judged: bool, format_: ClusterFormat = ClusterFormat.KUBERNETES
+) -> Iterator[Manifest]:
     from wharfinger.objects.documents.documents import objects_of
-
-    try:
-        for obj in objects_of(source, content, duplicates=judged):
-            yield _manifest(source, obj, namespace, judged)
-    except InvalidObject as error:
-        yield Manifest(source, problem=str(error))
-
-
-def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
     from wharfinger.objects.rk8s import applying
 
     try:
-        for document in applying.documents(content.decode("utf-8-sig")):
-            yield _rk8s_manifest(source, document)
+        if format_ is ClusterFormat.RK8S:
+            yield from (_rk8s_manifest(source, one) for one in applying.documents(content.decode("utf-8-sig")))
+            return
+        for obj in objects_of(source, content, duplicates=judged):
+            yield _manifest(source, obj, namespace, judged)
     except UnicodeDecodeError as error:
         yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
     except InvalidObject as error:

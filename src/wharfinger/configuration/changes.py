@@ -139,7 +139,7 @@ async def write(store: Store, change: ValueChange, by: Author, *, now: str, agai
 
 
 async def _write(store: Store, change: ValueChange, by: Author, now: str, *, again: bool) -> Written:
-    value = change.value
+    value, wanted = change.value, canonical(change.value) if change.value is not None else None
     record = ConfigChangeRecord(
         value=dict(value) if value is not None else None,
         digest=digest(value) if value is not None else "",
@@ -149,7 +149,7 @@ async def _write(store: Store, change: ValueChange, by: Author, now: str, *, aga
     )
     for _ in range(TRIES):
         stored = (await store.get(change.key)).kv
-        if _says(stored, value) and not (again and value is not None):
+        if (stored.value if stored is not None else None) == wanted and not (again and value is not None):
             return Written("unchanged")
         numbers = [number for number, _ in await history(store, change.kind, change.target)]
         if await _commit(store, change, stored, record, numbers):
@@ -190,12 +190,6 @@ async def _commit(
 
 def _next(numbers: list[int]) -> int:
     return max(numbers, default=0) + 1
-
-
-def _says(stored: KeyValue | None, value: Mapping[str, Any] | None) -> bool:
-    if stored is None or value is None:
-        return stored is None and value is None
-    return stored.value == canonical(value)
 
 
 async def _template_of(store: Store, target: str, catalog: Catalog) -> Configured | None:

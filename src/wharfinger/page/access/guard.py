@@ -110,7 +110,7 @@ class Guard:
         """Who sends the request: by its header, its cookie, or its certificate, in this order."""
         authorization = request.headers.get("Authorization", "")
         if authorization:
-            return await self._by_header(authorization, request.remote) or UNKNOWN
+            return await self.by_header(authorization, request.remote) or UNKNOWN
         value = self.session_value(request)
         session = self._sessions.find(value)
         holder = self._authenticator.holder(session.token) if session is not None and session.token else None
@@ -130,11 +130,8 @@ class Guard:
             return Viewer(_named(caller), f"{_BY_CERTIFICATE}{caller.name}", acts=acts)
         return UNKNOWN
 
-    async def by_token(self, token: str, address: str | None) -> Viewer | Barred | None:
-        """Whose token it is; None when it is nobody's. `address`: where it comes from."""
-        return await self._by_header(f"Bearer {token}", address)
-
-    async def _by_header(self, authorization: str, address: str | None) -> Viewer | Barred | None:
+    async def by_header(self, authorization: str, address: str | None) -> Viewer | Barred | None:
+        """Whose credential the header has; None when it is nobody's. `address`: where it comes from."""
         caller = await self._authenticator.caller(None, authorization)
         if isinstance(caller, Caller) and caller != ANONYMOUS:  # however many wrong ones came from there
             hashed = self._authenticator.hashed(bearer_token(authorization))

@@ -263,7 +263,7 @@ class PageServer:
         if isinstance(body, Barred):
             return _refusal(body)
         form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
-        viewer = await self._guard.by_token(form.get("token", [""])[0], request.remote)
+        viewer = await self._guard.by_header(f"Bearer {form.get('token', [''])[0]}", request.remote)
         if isinstance(viewer, Barred):
             return _refusal(viewer)
         then = self._place(form.get("then", ["/"])[0])

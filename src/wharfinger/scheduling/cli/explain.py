@@ -38,7 +38,7 @@ EVERY = 1000
 
 
 @configured
-def explain(
+async def explain(
     kind: Annotated[str, typer.Argument(help="Only pods are scheduled.", metavar="pod")],
     name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME", show_default=False)] = "",
     *,
@@ -67,8 +67,6 @@ def explain(
     score, nominatedNode, victims, rejectors, message), filters, skippedFilters, scores, nodes (node, examined,
     feasible, filters: plugin to verdict passes|refuses|skipped|notAsked and reasons, scores, total), notes.
     """
-    from wharfinger.cli import connect
-
     if not name:
         given = "NS/NAME" if kinds.is_word(kind) else kind[:300]
         raise UsageError(f"give the kind and the name: explain pod {given}")
@@ -78,9 +76,9 @@ def explain(
     if attempt is not None and not nodes:
         raise UsageError("--attempt goes with --nodes; without, the newest attempts are shown")
     if nodes:
-        connect.run(_explain_nodes(connection, key, attempt, output))
+        await _explain_nodes(connection, key, attempt, output)
     else:
-        connect.run(_explain(connection, key, attempts, output))
+        await _explain(connection, key, attempts, output)
 
 
 async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, output: Output) -> None:

@@ -53,7 +53,7 @@ class PodsByReason:
 
 
 @configured
-def pending(
+async def pending(
     *,
     namespace: Annotated[str, namespace_option("Only this namespace.", "all")] = "",
     lost: Annotated[
@@ -63,9 +63,7 @@ def pending(
     connection: ConnectionOptions,
 ) -> None:
     """Show the pods that wait for a node, grouped by reason."""
-    from wharfinger.cli import connect
-
-    groups, notes = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
+    groups, notes = await (_lost_groups if lost else _groups)(connection, namespace)
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)

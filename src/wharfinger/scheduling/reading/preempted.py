@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from temporalio.client import Client
@@ -158,9 +158,7 @@ class PreemptedPods:
         chosen = await self._chose(key, preemptor)
         if chosen is None:
             return found_by
-        return Departure(
-            preemptor, seen.node, found, seen.time, seen.message, chosen.attempt, chosen.workflow_id, chosen.run_id
-        )
+        return replace(found_by, attempt=chosen.attempt, workflow_id=chosen.workflow_id, run_id=chosen.run_id)
 
     async def _from_records(
         self, key: PodKey, node: str, preemptor: PodKey | None, revision: int, seen: _Seen | None = None
