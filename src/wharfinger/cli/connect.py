@@ -66,7 +66,8 @@ async def _first_answer(connection: ConnectionOptions, within: float, *, at_term
     """The store once it has answered; raises `Unavailable` sooner where a person waits for a closed port here."""
     from wharfinger.etcd.etcd import EtcdStore
 
-    if at_terminal and within > QUIET and all(map(_is_here, connection.etcd.endpoints)):
+    here = all(is_loopback(urlsplit(one).hostname or "") for one in connection.etcd.endpoints)
+    if at_terminal and within > QUIET and here:
         try:
             return await EtcdStore.connect(connection.etcd, within=QUIET)
         except Unavailable as error:
@@ -74,11 +75,6 @@ async def _first_answer(connection: ConnectionOptions, within: float, *, at_term
                 raise
             within -= QUIET
     return await EtcdStore.connect(connection.etcd, within=within)
-
-
-def _is_here(endpoint: str) -> bool:
-    """Whether an endpoint is on this machine's loopback."""
-    return is_loopback(urlsplit(endpoint).hostname or "")
 
 
 def _was_refused(error: BaseException | None) -> bool:

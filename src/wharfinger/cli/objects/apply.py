@@ -108,7 +108,8 @@ async def _write(store: Store, batch: Sequence[Manifest], now: str, strict: bool
     A queue takes equal pods in the order in which they were created. etcd handles requests of one client in any order:
     each create is sent after the answer to the one before it.
     """
-    found = await _read(store, batch)
+    objects = {index: entry.about for index, entry in enumerate(batch) if entry.about is not None}
+    found = dict(zip(objects, await read_objects(store, list(objects.values())), strict=True))
     new = [index for index, read in found.items() if read.kv is None]
     others = [index for index in range(len(batch)) if index not in new]
 
@@ -119,12 +120,6 @@ async def _write(store: Store, batch: Sequence[Manifest], now: str, strict: bool
     for index in new:
         applied[index] = await written(index)
     return [applied[index] for index in range(len(batch))]
-
-
-async def _read(store: Store, batch: Sequence[Manifest]) -> dict[int, Read]:
-    """What etcd has of the objects of a batch, by their place in it; without those that are none."""
-    objects = {index: entry.about for index, entry in enumerate(batch) if entry.about is not None}
-    return dict(zip(objects, await read_objects(store, list(objects.values())), strict=True))
 
 
 async def _written(store: Store, entry: Manifest, now: str, strict: bool, read: Read | None) -> Applied:

@@ -158,7 +158,7 @@ def to_texts(found: Iterable[Stored], output: Output) -> Iterator[str]:
     """Each object as a text of its own, without the last line's end."""
     for entry in found:
         if output is Output.YAML and entry.format is not KUBERNETES:
-            yield _document(entry)
+            yield entry.kv.value.decode().strip("\n") if _value(entry) else ""  # empty: it is no document
         else:
             yield to_text(_value(entry), output)
 
@@ -190,8 +190,3 @@ def _value(entry: Stored) -> Any:
     except InvalidObject:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _document(entry: Stored) -> str:
-    """The stored text; empty when it is no document."""
-    return entry.kv.value.decode().strip("\n") if _value(entry) else ""

@@ -29,10 +29,11 @@ from wharfinger.serving.access import Barred
 
 def routes(parts: PageParts, mark_of: Callable[[Viewer], str]) -> list[Route]:
     """All of them; those that change something only where that is allowed. `mark_of`: what a viewer's POSTs carry."""
+    alerts = parts.alerts
     return [
         get("session", lambda asked: _session(parts, asked, mark_of)),
         get("status", lambda asked: parts.status(asked.namespace)),
-        get("alerts", lambda _: _alerts(parts)),
+        get("alerts", lambda _: {"alerts": [one._asdict() for one in alerts.all()], "sources": alerts.sources()}),
         *(route for route in parts.routes() if parts.options.takes_actions or not route.acts),
     ]
 
@@ -48,11 +49,6 @@ def _session(parts: PageParts, asked: PageRequest, mark_of: Callable[[Viewer], s
         "actions": asked.viewer.acts,
         "signOut": asked.viewer.of_session,
     }
-
-
-def _alerts(parts: PageParts) -> Answer:
-    """Every alert, quiet ones too."""
-    return {"alerts": [alert._asdict() for alert in parts.alerts.all()], "sources": parts.alerts.sources()}
 
 
 def barred(error: WharfingerError) -> Barred | None:

@@ -104,7 +104,7 @@ async def describe_pod(store: Store, found: Stored, cluster: str, now: datetime)
             ("Held back", missing(pod) or await held_member(store, pod)),
         ),
         *_block("Labels", [f"{key}={value}" for key, value in pod.labels.items()]),
-        *_block("Requests", [_amount(name, amount) for name, amount in pod.requests.items()]),
+        *_block("Requests", [f"{name}: {_shown(name, amount)}" for name, amount in pod.requests.items()]),
         *_block("Host ports", [f"{port.protocol} {port.ip}:{port.port}" for port in pod.host_ports]),
         *_block("Node selector", [f"{key}={value}" for key, value in pod.node_selector.items()]),
         *_block("Required nodes", [_term(term) for term in pod.required_node_terms or ()]),
@@ -255,10 +255,6 @@ def _block(name: str, values: Iterable[str]) -> list[str]:
 
 def _when(stamp: str, now: datetime) -> str:
     return f"{stamp} ({age(stamp, now)} ago)" if stamp else ""
-
-
-def _amount(name: str, amount: int) -> str:
-    return f"{name}: {_shown(name, amount)}"
 
 
 def _shown(name: str, amount: int) -> str:

@@ -123,7 +123,7 @@ class PodAttempts:
 
         async def made() -> tuple[bytes, float]:
             found = await self._again(decision)
-            return await asyncio.to_thread(_packed, attempt, found), inf
+            return await asyncio.to_thread(lambda: zlib.compress(orjson.dumps(columns(attempt, found)), 1)), inf
 
         told: dict[str, Any] = orjson.loads(zlib.decompress(await self.decisions.get((key, attempt.run_id), made)))
         return told
@@ -134,10 +134,6 @@ class PodAttempts:
                 return await deciding_again.decide_again(self._store, decision, load_profiles, apart=True)
         except TimeoutError as error:
             raise TooLong(f"deciding again took longer than {AGAIN_WITHIN:.0f} s and was given up") from error
-
-
-def _packed(attempt: Attempt, found: Recomputation) -> bytes:
-    return zlib.compress(orjson.dumps(columns(attempt, found)), 1)
 
 
 def columns(attempt: Attempt, found: Recomputation) -> dict[str, Any]:

@@ -131,7 +131,9 @@ class NodeMap:
         if not anew:
             compared = stamps is not None and len(stamps) == len(rows)
             suspects = np.flatnonzero(snapshot.stamps != stamps).tolist() if compared else range(len(rows))
-            anew = any(_differs(rows[row].node, self._nodes[row]) for row in suspects)
+            anew = any(
+                (node := rows[row].node) is not self._nodes[row] and node != self._nodes[row] for row in suspects
+            )
         if anew:
             self.layout += 1
             self._restarts = self._following.restarts
@@ -150,10 +152,6 @@ def _fixed(nodes: Sequence[Node], resources: Sequence[str]) -> dict[str, Any]:
         "taints": _interned([", ".join(map(taint, node.taints)) for node in nodes]),
         "labels": _label_columns(nodes),
     }
-
-
-def _differs(node: Node, before: Node) -> bool:
-    return node is not before and node != before
 
 
 def _resources(nodes: Iterable[Node]) -> tuple[str, ...]:

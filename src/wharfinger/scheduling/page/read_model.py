@@ -23,7 +23,7 @@ from wharfinger.process.records import InstanceRecord
 from wharfinger.scheduling.page.rates import NamespaceRates
 from wharfinger.scheduling.page.reasons import NOT_TRIED, ReasonKey, reason_of
 from wharfinger.scheduling.state.cache.cache import Cache
-from wharfinger.scheduling.state.informer.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
+from wharfinger.scheduling.state.informer.changes import Changes, NodeChange, PodChange, RecordChange
 from wharfinger.scheduling.state.informer.view import View
 
 MOST_EVENTS = 20_000
@@ -129,10 +129,16 @@ class ClusterModel:
             self._refile(key)
         for node_change in changes.nodes:
             self._node(node_change, stamp, listed=changes.listed)
-        for instance_change in changes.instances:
-            self._instance(instance_change)
-        if self.watched:
-            self._touch_whole(changes)
+        for one in changes.instances:
+            place = one.tenant, one.slot, one.incarnation
+            if one.new is None:
+                self.instances.pop(place, None)
+            else:
+                self.instances[place] = one.new
+        if changes.instances:
+            self.touch("fleets")
+        if changes.promises or changes.kubernetes:
+            self.touch("kubernetes")
         for reclassified in changes.reclassified:
             self._pod(reclassified, now, stamp, listed=True)
 
@@ -146,12 +152,6 @@ class ClusterModel:
         """Note that something changed, if anybody wants to know."""
         if mark in self.watched:
             self.touched.add(mark)
-
-    def _touch_whole(self, changes: Changes) -> None:
-        if changes.instances:
-            self.touch("fleets")
-        if changes.promises or changes.kubernetes:
-            self.touch("kubernetes")
 
     def _pod(self, change: PodChange, now: float, stamp: datetime, *, listed: bool) -> None:
         key, old, new = change
@@ -232,13 +232,6 @@ class ClusterModel:
             self.events.append(NodeEvent(stamp, name, "labels", ""))
         if old.allocatable != new.allocatable:
             self.events.append(NodeEvent(stamp, name, "allocatable", ""))
-
-    def _instance(self, change: InstanceChange) -> None:
-        place = change.tenant, change.slot, change.incarnation
-        if change.new is None:
-            self.instances.pop(place, None)
-        else:
-            self.instances[place] = change.new
 
     # --- reading ------------------------------------------------------------------------------
 

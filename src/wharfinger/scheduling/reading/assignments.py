@@ -148,7 +148,9 @@ async def watch_assignments(
             log.info("assignments_listed_again revision=%d compacted=%d", revision, error.compact_revision)
         except Unavailable as error:
             log.warning("assignments_interrupted revision=%d error=%r", revision, str(error))
-        found, revision = await _list_again(store, rng)
+        found, revision = await _answered(
+            lambda: _list_now(store), rng, lambda why: log.warning("assignments_list_failed error=%r", why)
+        )
         news = [one for one in found if known.get(one.key) != one.life]
         known = {one.key: one.life for one in found}
         for assignment in _numbered(news, revision):
@@ -213,13 +215,6 @@ async def _list_before(store: Store, from_revision: int) -> tuple[list[_Bound], 
             "cannot be known: start with from_revision=0, which reports every bound pod",
             compact_revision=error.compact_revision,
         ) from error
-
-
-async def _list_again(store: Store, rng: random.Random) -> tuple[list[_Bound], int]:
-    """The bound pods as of now, as soon as etcd answers."""
-    return await _answered(
-        lambda: _list_now(store), rng, lambda why: log.warning("assignments_list_failed error=%r", why)
-    )
 
 
 async def _with_binders(store: Store, found: list[_Bound], revision: int, rng: random.Random) -> list[_Bound]:

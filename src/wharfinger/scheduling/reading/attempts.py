@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -40,7 +39,7 @@ from wharfinger.process.names import (
     pod_workflow_id,
     quoted,
 )
-from wharfinger.process.records import AttemptRecord, binder_of
+from wharfinger.process.records import binder_of
 from wharfinger.scheduling.effects.open_runs import kept
 from wharfinger.scheduling.reading.explanation import Explanation, explain
 from wharfinger.scheduling.reading.group_members import read_member
@@ -64,7 +63,9 @@ async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey
     pod, bound_by = await _pod(store, key)
     record = await read_record(store, key)
     attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
-    named = [bound_by, *(one.after_cohort for one in attempts), *(_decided_by(record) if record else ())]
+    named = [bound_by, *(one.after_cohort for one in attempts)]
+    if record is not None:  # of a gang's or a cohort's run, the pod was one of many
+        named += [record.decided_by, f"{record.workflow_id}@{record.run_id}"]
     gang = await _gang_runs(client, cluster, pod, limit) if pod is not None and pod.group else []
     shared = await _shared_runs(client, cluster, key, min(limit, LIMIT))
     cohorts = dict.fromkeys([*shared, *gang, *(_run(name) for name in named if is_cohort(cluster, name))])
@@ -130,11 +131,6 @@ async def _memberships(client: Client, runs: Sequence[Run], key: PodKey) -> list
         histories = await asyncio.gather(*(_history(client, run, gate) for run in runs))
     found = (read_member(*run, events, key) for run, events in zip(runs, histories, strict=True) if events)
     return [one for one in found if one is not None]
-
-
-def _decided_by(record: AttemptRecord) -> tuple[str, str]:
-    """The runs that a record names; of a gang's or a cohort's, the pod was one of many."""
-    return record.decided_by, f"{record.workflow_id}@{record.run_id}"
 
 
 def _run(name: str) -> Run:
@@ -253,8 +249,4 @@ def _next(info: PendingActivityInfo, number: int) -> str:
     if info.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
         return f"try {number} is being made"
     due = info.next_attempt_schedule_time if info.HasField("next_attempt_schedule_time") else info.scheduled_time
-    return f"try {number} is due at {_clock(due)}"
-
-
-def _clock(time: Timestamp) -> str:
-    return f"{time.ToDatetime(tzinfo=UTC):%H:%M:%S}Z"
+    return f"try {number} is due at {due.ToDatetime(tzinfo=UTC):%H:%M:%S}Z"

@@ -200,13 +200,9 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "passedOver": attempt.passed_over,
         "pluginData": attempt.plugin_data,
         "notes": list(attempt.notes),
-        "steps": [_step(step) for step in attempt.steps],
+        "steps": [asdict(step) | {"started": _text(step.started)} for step in attempt.steps],
         "computation": computation,
     }
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return asdict(step) | {"started": _text(step.started)}
 
 
 def _text(time: datetime | None) -> str | None:

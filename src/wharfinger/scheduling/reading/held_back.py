@@ -42,7 +42,7 @@ async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
     tenants = {name async for (name,), _ in keys.tenant.rows(store)}
     pools = await _instances(store)
     names = {pool: served_names(records) for pool, records in pools.items()}
-    ready = {pool for pool, records in pools.items() if any(_takes_pods(record) for record in records)}
+    ready = {pool for pool, records in pools.items() if any(one.state == "ready" and one.dispatches for one in records)}
     found = ((pod.key, _why(pod, pool_of(pod.labels.get(TENANT_LABEL, ""), tenants), names, ready)) for pod in asked)
     return {key: why for key, why in found if why is not None}
 
@@ -66,10 +66,6 @@ async def _instances(store: Store) -> dict[str, list[InstanceRecord]]:
     async for (pool, *_), kv in keys.instance.rows(store):
         pools.setdefault(pool, []).append(InstanceRecord.from_bytes(kv.value) or unknown)
     return pools
-
-
-def _takes_pods(record: InstanceRecord) -> bool:
-    return record.state == "ready" and record.dispatches
 
 
 def _why(pod: Pod, pool: str, names: Mapping[str, frozenset[str] | None], ready: set[str]) -> Unserved | None:

@@ -249,7 +249,8 @@ class StoredNodes(StoredObjects):
 
     async def completed(self, found: list[Stored]) -> list[Stored]:
         """The same with what is used of each."""
-        await self._count()
+        _, pods = await every_pod(self._store)
+        self._usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
         return [self._with_usage(entry) for entry in found]
 
     async def follow(self, name: str = "") -> tuple[str, int]:
@@ -257,10 +258,6 @@ class StoredNodes(StoredObjects):
         _, revision = await super().follow(name)
         self._set(await self.completed(list(self.known.values())))
         return keys.ROOT, revision
-
-    async def _count(self) -> None:
-        _, pods = await every_pod(self._store)
-        self._usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
 
     def _with_usage(self, entry: Stored) -> Stored:
         return replace(entry, used=dict(self._usage.on(entry.name)))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import KeyValue, Store
-from wharfinger.framework.domain import Domain, domain, terms_of
+from wharfinger.framework.domain import domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.preferred_nodes import Preference, owned
 from wharfinger.framework.profile import Profile
@@ -178,7 +178,7 @@ def recompute(
             snapshot,
             start=computation.start,
             preference=_preference(snapshot, computation),
-            domain=_domain(snapshot, computation),
+            domain=domain(snapshot, terms_of(computation.domain)) if computation.domain else None,
             verdicts=answers.verdicts,
             preemption=answers.preemption,
         )
@@ -193,7 +193,7 @@ def recompute(
     said = answers.verdicts.verdicts if answers.verdicts is not None else ()
     extenders = tuple(one.extender for one in said)
     scoring = tuple(one.extender for one in said if one.scores)
-    asked = evaluation is not None
+    asked, skipped = evaluation is not None, evaluation.state.skipped_filters if evaluation is not None else ()
     return Recomputation(
         pod=decision.pod,
         computation=computation,
@@ -202,7 +202,7 @@ def recompute(
         differs=compared.differs if compared is not None else (),
         lacks=remade.lacks,
         filters=(*profile.at.get("filter", ()), *extenders) if asked else (),
-        skipped=_skipped(profile, evaluation),
+        skipped=tuple(name for name in profile.at.get("filter", ()) if name in skipped),
         refused_by=evaluation.refused_before_filtering if evaluation is not None else "",
         scorers=(*profile.at.get("score", ()), *scoring) if asked else (),
         nodes=tuple(sorted(_verdicts(evaluation), key=lambda one: one.node)) if evaluation is not None else (),
@@ -259,12 +259,6 @@ def _preference(snapshot: Snapshot, computation: Computation) -> Preference | No
     return Preference(owned(snapshot.node_columns.names, own.members, own.me), own.margin)
 
 
-def _skipped(profile: Profile, evaluation: Evaluation | None) -> tuple[str, ...]:
-    if evaluation is None:
-        return ()
-    return tuple(name for name in profile.at.get("filter", ()) if name in evaluation.state.skipped_filters)
-
-
 def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:
     refusals = evaluation.verdicts()
     ranking = {one.node: one for one in evaluation.ranking(evaluation.feasible_count)}
@@ -280,8 +274,3 @@ def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:
             scores=dict(ranked.plugins) if ranked else {},
             total=ranked.total if ranked else None,
         )
-
-
-def _domain(snapshot: Snapshot, computation: Computation) -> Domain | None:
-    """The nodes among which the pod's gang was placed."""
-    return domain(snapshot, terms_of(computation.domain)) if computation.domain else None

@@ -7,8 +7,9 @@ worker's overlay only what the record names. Where that is not all, the comparis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
@@ -95,7 +96,8 @@ class Remaking:
         engine = self._engine(computation)
         engine.decider.recall_member(recorded, many)
         cohort = _LaterInCohort(engine.decider, 1)
-        taken = many.seats[: recorded.after_seat] if isinstance(recorded, TurnedAway) else _before(many, recorded)
+        before = takewhile(lambda one: one is not recorded, many.seats)
+        taken = many.seats[: recorded.after_seat] if isinstance(recorded, TurnedAway) else before
         cohort.seated(PodIdentity(one.namespace, one.name, one.create_revision) for one in taken)
         again = cohort.decide_one(CohortPod(namespace=self.pod.namespace, name=self.pod.name), self.pod)
         part = _cut(MemberPart(recorded, many.reasons), MemberPart(again, cohort.reasons()))
@@ -190,13 +192,6 @@ class Remaking:
 def part_of(many: PlacedMany, key: PodKey) -> Seat | TurnedAway | None:
     """What was decided for this pod; None for nothing."""
     return next((one for one in many.decided if (one.namespace, one.name) == key), None)
-
-
-def _before(many: PlacedMany, seat: Seat) -> Iterator[Seat]:
-    for one in many.seats:
-        if one is seat:
-            return
-        yield one
 
 
 def _cut(recorded: MemberPart, again: MemberPart) -> MemberPart:
