@@ -113,13 +113,12 @@ class ScheduleAttempt(GroupRun):
     def answer(self, decision: PermitDecision = PermitDecision()) -> Permitted:  # noqa: B008 - frozen
         """Allow or refuse the binding of a pod that a Permit plugin holds now; one answer counts."""
         self._permission = decision
-        plugin, self._held_by = self._held_by, ""
-        return Permitted(plugin=plugin, allowed=decision.allowed)
+        return Permitted(plugin=self._held_by, allowed=decision.allowed)
 
     @answer.validator
     def check_held(self, decision: PermitDecision = PermitDecision()) -> None:  # noqa: ARG002, B008 - frozen
         """Refuse an answer that no plugin waits for."""
-        if not self._held_by:
+        if not self._held_by or self._permission is not None:  # a signal may have come just before
             raise ApplicationError("no Permit plugin holds the pod now", type=NOT_HELD, non_retryable=True)
 
     @workflow.run
