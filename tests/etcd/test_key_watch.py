@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from time import monotonic
 
 import pytest
 
 from wharfinger.errors import Unavailable
 from wharfinger.etcd.key_watch import KeyWatch, watching
+from wharfinger.etcd.store import Read
 from wharfinger.testing.memory_store import MemoryStore
 
 LONG = 20.0
@@ -75,11 +77,22 @@ async def test_a_prefix_stands_for_all_keys_below_it() -> None:
         assert await watch.changed(LONG)
 
 
+class Overtaken(MemoryStore):
+    """Something happens between each read and what follows on it."""
+
+    def __init__(self, meanwhile: Callable[[MemoryStore], Awaitable[object]]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        read = await super().get(key, revision=revision)
+        await self._meanwhile(self)
+        return read
+
+
 async def test_change_between_the_read_and_the_watch_is_reported() -> None:
-    store = MemoryStore()
-    read_at = await store.put("/a", b"1")
-    await store.put("/a", b"2")
-    async with watching(store, ["/a"], after=read_at) as watch:
+    store = Overtaken(lambda store: store.put("/a", b"2"))
+    async with watching(store, ["/a"]) as watch:
         assert await watch.changed(LONG)
 
 
@@ -91,12 +104,13 @@ async def test_watch_from_now_on_reports_no_earlier_change() -> None:
 
 
 async def test_a_compacted_watch_has_the_reader_look_again_and_goes_on() -> None:
-    store = MemoryStore()
-    read_at = await store.put("/a", b"1")
-    for value in (b"2", b"3"):
-        await store.put("/b", value)
-    store.compact(store.revision)
-    async with watching(store, ["/a"], after=read_at) as watch:
+    async def compacted(store: MemoryStore) -> None:
+        for value in (b"2", b"3"):
+            await store.put("/b", value)
+        store.compact(store.revision)
+
+    store = Overtaken(compacted)
+    async with watching(store, ["/a"]) as watch:
         assert await watch.changed(LONG)
 
         await store.put("/a", b"2")

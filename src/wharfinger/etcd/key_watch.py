@@ -36,13 +36,12 @@ class KeyWatch:
 
 
 @asynccontextmanager
-async def watching(store: Store, wanted: Sequence[str], *, after: int | None = None) -> AsyncIterator[KeyWatch]:
-    """Watch keys, and all below those that end with `/`, inside the block: what happens after a revision, or from now.
+async def watching(store: Store, wanted: Sequence[str]) -> AsyncIterator[KeyWatch]:
+    """Watch keys, and all below those that end with `/`, inside the block; look at them after entering it.
 
-    Without a revision, look at them after entering the block. Raises the store's errors then.
+    Raises the store's errors on entering.
     """
-    if after is None:
-        after = (await store.get(wanted[0])).revision
+    after = (await store.get(wanted[0])).revision
     seen = KeyWatch()
     tasks = [asyncio.create_task(_follow(store, key, after + 1, seen), name=f"watch {key}") for key in wanted]
     try:

@@ -7,7 +7,8 @@ nothing, a target that failed or was aborted is frozen, and a revert holds until
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from wharfinger.fleet.deciding.lives import Look
 from wharfinger.fleet.model.fleet import (
@@ -187,17 +188,18 @@ def recalled(memory: Memory, actor: Actor | None) -> Memory:
     return altered(
         memory,
         target=actor.target,
-        halted_by=said.halted_by,
         trials=_recalled_trials(memory.trials, said.trials),
         decisions=said.number,
-        canary=said.canary,
-        promoted=said.promoted,
-        halted=said.halted,
-        frozen=said.frozen,
-        reverted_from=said.reverted_from,
-        stable=said.stable,
-        answered=said.answered,
+        **_recorded(said),
     )
+
+
+def _recorded(of: Memory | Decisions) -> dict[str, Any]:
+    """What memory and its record have in common, but for the trials."""
+    return {one.name: getattr(of, one.name) for one in fields(Decisions) if one.name not in _APART}
+
+
+_APART = ("number", "target", "trials")
 
 
 def _recalled_trials(mine: tuple[SlotTrial, ...], recorded: tuple[SlotTrial, ...]) -> tuple[SlotTrial, ...]:
@@ -218,15 +220,8 @@ def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
     decisions = Decisions(
         number=last,
         target=target.number,
-        canary=memory.canary,
-        promoted=memory.promoted,
-        halted=memory.halted,
-        frozen=memory.frozen,
-        reverted_from=memory.reverted_from,
-        stable=memory.stable,
-        answered=memory.answered,
-        halted_by=memory.halted_by,
         trials=tuple(replace(trial, proven=False) for trial in memory.trials if trial.incarnation),
+        **_recorded(memory),
     )
     if said is None and not (target.chosen or target.rolling):
         said = Decisions(last, target.number)

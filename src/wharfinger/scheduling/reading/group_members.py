@@ -18,7 +18,6 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     CohortInput,
     CohortPod,
     PlacedMany,
-    Seat,
     Skipped,
 )
 from wharfinger.scheduling.contracts.group_payloads import placed_alone, refused_alone
@@ -50,15 +49,7 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
         attempt = replace(attempt, attempt=member.attempt, cause=_cause(attempt, member, asked.woken_by))
     for index, seat in enumerate(placed.seats):
         if (seat.namespace, seat.name) == key:
-            told = replace(
-                attempt,
-                placement=placed_alone(placed, index).model_dump(mode="json"),
-                many=placed,
-                message="",
-                steps=[step for step in attempt.steps if step.name != "record_many"] if commits else attempt.steps,
-                notes=_company(placed, key) + ((f"all of them in {placed.domain}",) if placed.domain else ()),
-            )
-            return _committed(told, attempt, seat, commits[-1] if commits else None)
+            return _seated(attempt, placed, index, commits)
     for away in placed.turned_away:
         if (away.namespace, away.name) == key:
             refused = refused_alone(placed, away)
@@ -104,10 +95,20 @@ def _enumerated(names: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _committed(told: Attempt, run: Attempt, seat: Seat, commit: BoundMany | None) -> Attempt:
-    """The attempt with the outcome of its seat; `run`: with all steps of the run."""
-    if commit is None:
+def _seated(run: Attempt, placed: PlacedMany, index: int, commits: Sequence[BoundMany]) -> Attempt:
+    """The attempt of the pod of that seat, with its outcome; `run`: with all steps of the run."""
+    seat, domain = placed.seats[index], (f"all of them in {placed.domain}",) if placed.domain else ()
+    told = replace(
+        run,
+        placement=placed_alone(placed, index).model_dump(mode="json"),
+        many=placed,
+        message="",
+        steps=[step for step in run.steps if step.name != "record_many"] if commits else run.steps,
+        notes=_company(placed, PodKey(seat.namespace, seat.name)) + domain,
+    )
+    if not commits:
         return replace(told, node=seat.node)
+    commit = commits[-1]
     for bound in commit.bound:
         if (bound.namespace, bound.name) == (seat.namespace, seat.name):
             return replace(told, node=bound.node, outcome=BOUND, notes=(*told.notes, *bound.notes))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from wharfinger.objects.model.pod import Pod
 from wharfinger.objects.model.texts import shortened
@@ -69,6 +70,16 @@ SHORT = 200
 _PER_ENTRY = 350
 """Bytes of a decision beside its names: field names, numbers, punctuation."""
 _PER_NAME = 12
+
+
+class Away(NamedTuple):
+    """Why pods are turned away."""
+
+    reasons: int
+    """Their index."""
+    own_attempt: bool = False
+    late: LateVerdict | None = None
+    """Who refused the node that was chosen."""
 
 
 class CohortPayload:
@@ -134,15 +145,13 @@ class CohortPayload:
         self,
         pod: Pod,
         asked: CohortPod,
-        reasons: int,
+        away: Away,
         *,
         after_seat: int = 0,
         stretch: int = 0,
-        own_attempt: bool = False,
         nomination: Nomination = ("", ()),
-        late: LateVerdict | None = None,
     ) -> TurnedAway:
-        """The entry of a pod that was turned away; `reasons`: the index of why; `late`: who refused its node."""
+        """The entry of a pod that was turned away."""
         self._to_come -= 1
         self._decisions.left -= _PER_ENTRY + size(f"{pod.namespace}{pod.name}{pod.uid}")
         node, victims = nomination
@@ -151,13 +160,11 @@ class CohortPayload:
             uid=pod.uid,
             create_revision=pod.create_revision,
             pod_revision=pod.mod_revision,
-            reasons=reasons,
+            **away._asdict(),
             after_seat=after_seat,
             stretch=stretch,
-            own_attempt=own_attempt,
             nominated_node=node,
             victims=victims,
-            late=late,
         )
 
     def seat(self, seat: Seat) -> Seat:

@@ -130,6 +130,8 @@ class Sending:
     """Seats that are left in this lane, in parts."""
     unseen: bool
     """Whether only the watch shows the versions that the last transaction left."""
+    everywhere: bool = False
+    """Whether rules of its seats look at all namespaces."""
     stored: dict[str, KeyValue] = field(default_factory=dict)
     """Volumes and claims, as they were read last."""
     leaning: bool = False

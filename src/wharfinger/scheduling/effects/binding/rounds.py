@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 
@@ -28,7 +27,6 @@ from wharfinger.etcd import keys
 from wharfinger.etcd.store import TxnResult
 from wharfinger.framework.gangs.gangs import seated as with_seat
 from wharfinger.objects.documents.times import rfc3339
-from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.failures import gather_to_end
 from wharfinger.process.transactions import Load
 from wharfinger.scheduling.contracts import group_payloads
@@ -124,8 +122,7 @@ class Bindings:
             held = policy.holds and (calls is not None or any(seat.held for seat in left))
             left, more, room = await self._keeping.look(group, left) if held else (left, {}, None)
             side, pods = self._cache.kubernetes, list(map(group.key, range(len(request.seats))))
-            unanswered = self._cache.unanswered.of(pods, side.promises) if side is not None else None
-            with unanswered or nullcontext(set[PodKey]()) as bound:
+            with self._cache.unanswered.of(pods, side.promises if side is not None else None) as bound:
                 now = await self._rounds(group, BindProgress(Outcomes({**found, **more}), self._limits, tuple(left)))
                 outcomes = now.outcomes
                 if self._kubernetes is not None:
@@ -186,24 +183,24 @@ class Bindings:
         # Two binds of this worker that compared one version at once would fail each other.
         async with self._locks.hold(map(keys.bound, looked_at)), self._locks.hold(nodes):
             # Binds without rules rewrite versions without comparing them.
-            sending = Sending(group, lane, now, deque(lane.parts(seats)), unseen=bool(now.revision))
+            sending = Sending(group, lane, now, deque(lane.parts(seats)), bool(now.revision), looked_at >= EVERYWHERE)
             senders = min(lane.at_once, len(sending.queue))
             if senders == 1:
-                await self._send_all(sending, watched=looked_at >= EVERYWHERE)
+                await self._send_all(sending)
             else:
                 await gather_to_end(self._send_all(sending) for _ in range(senders))
         now, left = sending.now, tuple(chain.from_iterable(sending.queue))
         return replace(now, later=(*now.later, *left)) if left else now
 
-    async def _send_all(self, sending: Sending, *, watched: bool = False) -> None:
+    async def _send_all(self, sending: Sending) -> None:
         """Fill and send transactions until nothing is left to be sent, beside other senders.
 
-        `watched`: whether rules look everywhere. Raises `StoreError`, and the others send no further transaction.
+        Raises `StoreError`, and the others send no further transaction.
         """
         lane, group = sending.lane, sending.group
         try:
             while sending.queue and not sending.stopped and not (lane.bounded and self._is_late(group)):
-                if lane.in_order and (sending.unseen or watched):
+                if lane.in_order and (sending.unseen or sending.everywhere):
                     await self._cache.progress.wait_for(sending.now.revision, self._settings.catch_up)
                 unsent = chain.from_iterable(sending.queue)
                 sending.stored.update(await self._binds.read_volumes(unsent, sending.now.limits))

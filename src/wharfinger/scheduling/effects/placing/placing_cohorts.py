@@ -34,9 +34,9 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     Turn,
     TurnedAway,
 )
-from wharfinger.scheduling.contracts.computation import Computation, LateVerdict
+from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.scheduling import Gone
-from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
+from wharfinger.scheduling.effects.binding.cohort_payload import Away, CohortPayload
 from wharfinger.scheduling.effects.placing.deciding import COHORT, Chosen, Decider, Denied
 from wharfinger.scheduling.effects.placing.extenders import ALONE
 from wharfinger.scheduling.effects.placing.payload import RANKED_LIMIT, report_again
@@ -121,15 +121,6 @@ class Candidate(NamedTuple):
 
     asked: CohortPod
     pod: Pod
-
-
-class Away(NamedTuple):
-    """Why a class of pods is turned away, for as long as no other pod is placed."""
-
-    reasons: int
-    """Their index."""
-    own_attempt: bool
-    late: LateVerdict | None = None
 
 
 @dataclass(slots=True)
@@ -314,16 +305,8 @@ class CohortDecision:
         self._turn_away(one, away)
 
     def _turn_away(self, one: Candidate, away: Away) -> None:
-        told = self._payload.away_of(
-            one.pod,
-            one.asked,
-            away.reasons,
-            after_seat=len(self._seats),
-            stretch=len(self._stretches),
-            own_attempt=away.own_attempt,
-            late=away.late,
-        )
-        self._away.append(told)
+        seats, stretches = len(self._seats), len(self._stretches)
+        self._away.append(self._payload.away_of(one.pod, one.asked, away, after_seat=seats, stretch=stretches))
 
     # --- stretches ----------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from wharfinger.scheduling.contracts.cohort_scheduling import (
     Stretch,
 )
 from wharfinger.scheduling.contracts.computation import LateVerdict
-from wharfinger.scheduling.effects.binding.cohort_payload import CohortPayload
+from wharfinger.scheduling.effects.binding.cohort_payload import Away, CohortPayload
 from wharfinger.scheduling.effects.binding.finding import Found
 from wharfinger.scheduling.effects.placing.deciding import GANG, Chosen, Decider, Denied, Late
 from wharfinger.scheduling.effects.refusing import nominations
@@ -134,7 +134,7 @@ class GangDecision:
         return PlacedMany(
             seats=told,
             turned_away=tuple(
-                self._payload.away_of(pod, _asked(pod), self._why_not(away.get(pod.key)), after_seat=len(seats))
+                self._payload.away_of(pod, _asked(pod), Away(self._why_not(away.get(pod.key))), after_seat=len(seats))
                 for pod in self._found.pending
                 if pod.key not in seated
             ),
@@ -212,7 +212,7 @@ class GangDecision:
         reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
         return PlacedMany(
             turned_away=tuple(
-                self._payload.away_of(pod, _asked(pod), reasons, nomination=room.of(pod), late=late.get(pod.key))
+                self._payload.away_of(pod, _asked(pod), Away(reasons, late=late.get(pod.key)), nomination=room.of(pod))
                 for pod in members
             ),
             reasons=tuple(self._payload.reasons),

@@ -133,11 +133,15 @@ class UnansweredBinds:
         self._report = report
 
     @contextmanager
-    def of(self, pods: Collection[PodKey], promised: Container[PodKey] = ()) -> Iterator[set[PodKey]]:
+    def of(self, pods: Collection[PodKey], promised: Container[PodKey] | None = ()) -> Iterator[set[PodKey]]:
         """Contain these pods inside the block, which ends with the answers, or with the try to get them.
 
         Pods that the block adds to the set are bound in the API. Those of them that are `promised` stay until `shown`.
+        None = there is no such API, and nothing is waited for.
         """
+        if promised is None:
+            yield set()
+            return
         self._pods.update(pods)
         bound: set[PodKey] = set()
         try:
