@@ -26,7 +26,7 @@ from wharfinger.placement.deciding.deviations import in_order
 from wharfinger.placement.deciding.question import counting
 from wharfinger.placement.effects.questions import WhatFollows, answer, differs
 from wharfinger.placement.effects.works import shown
-from wharfinger.placement.model.placement import PlacementDecision
+from wharfinger.placement.model.placement import PlacementDecision, lives
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import SeenDecision
 
@@ -124,8 +124,7 @@ def _compares(view: HubView, reference: str, found: WhatFollows) -> tuple[tuple[
 
 def _moves(stored: SeenDecision | None, decision: PlacementDecision) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Who was chosen newly, and who is not chosen any more; the first ones of many."""
-    before = {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
-    now = {(one.name, one.identity) for one in decision.chosen}
+    before, now = lives(stored.chosen) if stored is not None else set(), lives(decision.chosen)
     return _named(now - before), _named(before - now)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from wharfinger.placement.deciding import stages
 from wharfinger.placement.deciding.stages import RunMember
 from wharfinger.placement.effects.rolling_out import changed_for_chosen, changes_for, told_of_members, written
-from wharfinger.placement.model.placement import PlacementType
+from wharfinger.placement.model.placement import PlacementType, lives
 from wharfinger.placement.model.update_runs import RunPlan
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.placement.state.seen import SeenDecision, SeenPlacement
@@ -90,7 +90,7 @@ def _contents(
 
 def _members(view: HubView, reference: str, stored: SeenDecision, changed: dict[str, str]) -> Iterator[RunMember]:
     """Members that are there and do not leave: the chosen ones, and those that have the placement."""
-    chosen = {(one.name, one.identity) for one in stored.chosen}
+    chosen = lives(stored.chosen)
     works = view.works.get(reference, {})
     for name in sorted({name for name, _ in chosen} | works.keys()):
         member, work = view.members.get(name), works.get(name)

@@ -200,17 +200,16 @@ class PlacementSimulator:
             run(attempt)
         else:
             deviations = choose(attempt, placed.number, placed.identities)
+        new = {key: one for key, one in attempt.bindings.items() if key not in placed.bindings}
+        fresh = {key: self._members[one.cluster].identity for key, one in new.items()}
         after = replace(
             placed,
             bindings=attempt.bindings,
             numbers=attempt.numbers,
-            identities=dict(placed.identities),
+            identities=placed.identities | fresh,
             status=attempt.status,
             changed=self._changed(placed, attempt),
         )
-        for key, one in attempt.bindings.items():
-            if key not in placed.bindings:
-                after.identities[key] = self._members[one.cluster].identity
         return SimulatedPlacement(
             reference=reference,
             cycles=[written_cycle(one) for one in attempt.cycles],
@@ -227,10 +226,7 @@ class PlacementSimulator:
         placed = self._of(decision.reference)
         if placed.version != decision._version:
             raise UsageError(f"{decision.reference} changed after this was decided; decide again")
-        after = decision._after
-        placed.bindings, placed.numbers = dict(after.bindings), dict(after.numbers)
-        placed.identities, placed.status, placed.changed = dict(after.identities), after.status, after.changed
-        placed.version += 1
+        self._placed[decision.reference] = replace(decision._after.copy(), version=placed.version + 1)
 
     def plan(self, *objects: Mapping[str, Any], leave: Sequence[str] = ()) -> list[SimulatedPlacement]:
         """Which placements would get other members, with these objects added and these members gone; changes nothing.

@@ -5,7 +5,7 @@ P, the reference of a placement, is `cluster/<name>` or `ns/<namespace>/<name>`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -148,6 +148,11 @@ class ChosenMember:
     scores: MemberScores | None
     """None for PickFixed, which scores no member."""
     reason: str
+
+
+def lives(chosen: Iterable[ChosenMember]) -> set[tuple[str, int]]:
+    """Names and identities of the chosen."""
+    return {(one.name, one.identity) for one in chosen}
 
 
 @dataclass(frozen=True, slots=True)

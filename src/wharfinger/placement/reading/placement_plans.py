@@ -24,7 +24,7 @@ from wharfinger.placement.deciding.rolling import ForeseenRollout
 from wharfinger.placement.effects.questions import answer
 from wharfinger.placement.effects.rolling_out import rollout_of
 from wharfinger.placement.model.delivery import RolloutStep
-from wharfinger.placement.model.placement import PlacementDecision, PlacementRef
+from wharfinger.placement.model.placement import PlacementDecision, PlacementRef, lives
 from wharfinger.placement.reading.observe_placements import reference_of
 from wharfinger.placement.spec.members import agent_status, with_labels, with_taints
 from wharfinger.placement.state.hub_view import HUB, MEMBERS, OBJECTS, HubView
@@ -192,9 +192,7 @@ def supposed_of(view: HubView, reference: str) -> SupposedPlacement | None:
     decision = answer(view, reference, time.monotonic()).decision
     if decision is None:
         return None
-    changed = {(one.name, one.identity) for one in decision.chosen} ^ (
-        {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
-    )
+    changed = lives(decision.chosen) ^ (lives(stored.chosen) if stored is not None else set())
     status = stored.condition.status if stored is not None else None
     if not changed and status == decision.condition.status:
         return None
