@@ -24,6 +24,8 @@ from wharfinger.fleet.cli.fleets import (
     fleet_in,
     open_fleets,
 )
+from wharfinger.fleet.cli.wait import seconds_of, wait_for
+from wharfinger.fleet.reading.fleet_goals import Goal
 from wharfinger.objects.documents.kinds import FLEET
 
 if TYPE_CHECKING:
@@ -63,8 +65,6 @@ async def apply(
     stopped; 3 one was not complete within --timeout, which counts for each fleet. After 1 or 3, the remaining fleets
     are not changed.
     """
-    from wharfinger.fleet.cli.wait import seconds_of, wait_for
-    from wharfinger.fleet.reading.fleet_goals import Goal
     from wharfinger.fleet.reading.fleets import Fleets
 
     seconds_of(timeout)

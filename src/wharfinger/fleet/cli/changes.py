@@ -11,6 +11,9 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.fleet.cli.fleets import FleetArgument, ReasonOption, TimeoutOption, change
+from wharfinger.fleet.cli.wait import seconds_of, wait_for
+from wharfinger.fleet.reading.fleet_goals import Goal
+from wharfinger.fleet.state.fleet_reading import read
 from wharfinger.process.names import COMMON
 
 _MOST = 100
@@ -37,7 +40,6 @@ async def scale(
 
 async def _crowding(connection: ConnectionOptions) -> str:
     from wharfinger.fleet.reading.fleet_status import crowding
-    from wharfinger.fleet.state.fleet_reading import read
 
     async with connection.store() as store:
         return crowding(await read(store, templates=False))
@@ -129,15 +131,11 @@ async def delete(
     The fleet is marked as deleting, and is gone when the last instance has ended. Pods of the common fleet wait until
     there is a common fleet again. Exit codes with --wait: those of `fleet wait`.
     """
-    from wharfinger.fleet.cli.wait import seconds_of, wait_for
-
     seconds_of(timeout)
     await change(connection, lambda fleets: fleets.delete(fleet, reason=reason))
     if fleet == COMMON:
         typer.echo("note: pods of no tenant, and of tenants without a fleet, wait until there is one again", err=True)
     if wait:
-        from wharfinger.fleet.reading.fleet_goals import Goal
-
         await wait_for(connection, fleet, Goal.DELETED, timeout)
 
 

@@ -14,10 +14,12 @@ import typer
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import plain
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.fleet.cli.fleets import FileOption, FleetArgument
+from wharfinger.fleet.cli.fleets import FileOption, FleetArgument, fleet_in
+from wharfinger.fleet.state.fleet_pictures import Picture
+from wharfinger.fleet.state.fleet_reading import existing, read
+from wharfinger.objects.documents.fields import part
 
 if TYPE_CHECKING:
-    from wharfinger.fleet.state.fleet_pictures import Picture
     from wharfinger.framework.catalog import Catalog
 
 _AROUND = 3
@@ -55,9 +57,7 @@ async def diff(
 
 
 async def _diff(connection: ConnectionOptions, tenant: str, file: str, revision: int) -> list[str]:
-    from wharfinger.fleet.cli.fleets import fleet_in
     from wharfinger.fleet.reading.fleet_templates import known_plugins
-    from wharfinger.fleet.state.fleet_reading import existing, read
 
     wanted = fleet_in(file, tenant) if file else None
     async with connection.store() as store:
@@ -77,7 +77,6 @@ def file_difference(picture: Picture, wanted: Mapping[str, Any], source: str, ca
     from wharfinger.fleet.reading.fleet_manifests import applied
     from wharfinger.fleet.reading.fleet_templates import completed_object
     from wharfinger.fleet.spec.fleet import read_fleet
-    from wharfinger.objects.documents.fields import part
 
     wanted = applied(wanted, picture.written, picture.tenant)
     read_fleet(wanted, catalog, name=picture.tenant, offered=True)

@@ -17,6 +17,7 @@ from wharfinger.cli.files import contents_of, load
 from wharfinger.cli.options import WATCH, ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Output, OutputOption, show_rows
 from wharfinger.errors import InvalidConfiguration, UsageError
+from wharfinger.fleet.state.fleet_reading import existing, read
 from wharfinger.objects.documents.kinds import FLEET
 from wharfinger.process.names import check_tenant
 
@@ -106,7 +107,6 @@ async def get(
     OUTDATED counts instances of other templates that may still run. Needs etcd alone.
     """
     from wharfinger.fleet.cli.output import FLEET_HEADINGS, fleet_object, fleet_row
-    from wharfinger.fleet.state.fleet_reading import existing, read
 
     async with connection.store() as store:
         estate = await read(store, fleet, templates=False)
@@ -151,7 +151,6 @@ async def history(
     The star marks the revision that is wanted. -o json and -o yaml show the templates too, as they were written.
     """
     from wharfinger.fleet.cli.output import HISTORY_HEADINGS, history_list, history_rows
-    from wharfinger.fleet.state.fleet_reading import existing, read
 
     async with connection.store() as store:
         picture = existing(await read(store, fleet), fleet)

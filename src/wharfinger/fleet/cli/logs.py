@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -22,9 +22,8 @@ from wharfinger.cli.options import ConnectionOptions, configured, variable
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
 from wharfinger.fleet.agent.processes import SET_ASIDE
 from wharfinger.fleet.cli.fleets import FleetArgument
-
-if TYPE_CHECKING:
-    from wharfinger.fleet.state.fleet_pictures import Picture
+from wharfinger.fleet.state.fleet_pictures import Picture, SlotIncarnation
+from wharfinger.fleet.state.fleet_reading import read
 
 _LOOK = 0.3
 """Seconds between two looks for more."""
@@ -101,9 +100,6 @@ def _logs(folders: Iterable[Path], tenant: str, slot: int) -> dict[int, Path]:
 
 async def _picture(connection: ConnectionOptions, tenant: str, found: dict[int, Path]) -> Picture:
     """What etcd has of the fleet; nothing when it does not answer but there are logs here."""
-    from wharfinger.fleet.state.fleet_pictures import Picture
-    from wharfinger.fleet.state.fleet_reading import read
-
     try:
         async with connection.store() as store:
             return (await read(store, tenant, templates=False)).fleet(tenant)
@@ -124,8 +120,6 @@ def elsewhere(
     picture: Picture, slot: int, incarnation: int, data_dir: Path, *, follow: bool = False
 ) -> WharfingerError:
     """Where the log is that is not here, as an error."""
-    from wharfinger.fleet.state.fleet_pictures import SlotIncarnation
-
     life = SlotIncarnation(slot, incarnation)
     grant, instance = picture.grants.get(life), picture.instances.get(life)
     host = grant.host if grant is not None else instance.host if instance is not None else ""

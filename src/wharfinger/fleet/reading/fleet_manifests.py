@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.etcd import keys
 from wharfinger.etcd.store import Store
 from wharfinger.fleet.contracts.fleet_records import HostRecord
 from wharfinger.fleet.reading.fleet_changes import checked
 from wharfinger.fleet.spec.fleet import read_fleet
+from wharfinger.fleet.spec.fleet_fields import TemplateFields
 from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.config.validation import understood
 from wharfinger.objects.documents import merge
+from wharfinger.objects.documents.fields import mapping
 from wharfinger.objects.documents.kinds import FLEET, Reference, reference
 from wharfinger.objects.documents.metadata import checked_object
 from wharfinger.objects.model.names import COMMON
@@ -104,9 +108,6 @@ async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
 
     Raises the store's other errors.
     """
-    from wharfinger.errors import AccessDenied
-    from wharfinger.objects.documents.fields import mapping
-
     template = mapping(mapping(fleet, "spec"), "template")
     if not template.get("environment"):
         return ""
@@ -119,8 +120,6 @@ async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
 
 async def _hosts(store: Store) -> tuple[dict[str, HostRecord], list[str]]:
     """The live hosts, and the names of those that take no instance."""
-    from wharfinger.etcd import keys
-
     live = keys.host.records(store, HostRecord.model_validate_json)  # `host list` reports the others
     hosts = {name: record async for (name,), record in live}
     return hosts, [name async for (name,), _ in keys.cordon.rows(store)]
@@ -132,9 +131,6 @@ def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned:
     Hosts that do not say what they pass (agents of an earlier release), are cordoned, or lack the template's version
     are left out.
     """
-    from wharfinger.fleet.spec.fleet_fields import TemplateFields
-    from wharfinger.framework.config.validation import understood
-
     wanted, _ = understood(template, TemplateFields)
     able = {
         name: host

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.fleet.model.fleet import FleetSpec
+from wharfinger.fleet.spec.fleet import read_fleet, read_template
+from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.config.load import read
 from wharfinger.objects.model.quantities import IntOrPercent
-
-if TYPE_CHECKING:
-    from wharfinger.framework.catalog import Catalog
 
 
 def known_plugins() -> Catalog:
@@ -33,8 +33,6 @@ class Names:
 
     def __call__(self, template: Mapping[str, Any]) -> str:
         """The template's name; one that this release cannot complete is equal to what is written alike alone."""
-        from wharfinger.fleet.spec.fleet import read_template
-
         written = json.dumps(template, sort_keys=True)
         if written not in self._known:
             try:
@@ -49,9 +47,6 @@ def completed_template(template: Mapping[str, Any], catalog: Catalog, *, configu
 
     `configuration=False` leaves the schedulerConfiguration as it was written.
     """
-    from wharfinger.fleet.spec.fleet import read_template
-    from wharfinger.framework.config.load import read
-
     try:
         found, _ = read_template(template, catalog)
     except ConfigurationError:
@@ -78,8 +73,6 @@ def completed_object(
     written: Mapping[str, Any], catalog: Catalog, tenant: str, *, configuration: bool = True
 ) -> dict[str, Any]:
     """The object's spec, completed, with its template; `configuration` as of `completed_template`."""
-    from wharfinger.fleet.spec.fleet import read_fleet
-
     try:
         found = read_fleet(written, catalog, name=tenant)
     except ConfigurationError:

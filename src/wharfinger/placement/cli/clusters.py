@@ -13,6 +13,9 @@ from wharfinger.cli.options import ConnectionOptions, command_group, configured
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
 from wharfinger.objects.documents.times import rfc3339_now
+from wharfinger.objects.model.names import is_qualified_name
+from wharfinger.objects.model.quantities import format_bytes
+from wharfinger.objects.model.texts import one_line
 from wharfinger.placement.cli.watching import Listing, WatchOption, WhyOption, print_list
 from wharfinger.placement.model.members import NODE_COUNT
 from wharfinger.placement.state.hub_view import HubView
@@ -87,8 +90,6 @@ def _kept(orphans: Sequence[str]) -> str:
 
 def _memory(amount: str | None) -> str | None:
     """Bytes as people read them; another spelling stays."""
-    from wharfinger.objects.model.quantities import format_bytes
-
     return format_bytes(int(amount)) if amount is not None and amount.isascii() and amount.isdigit() else amount
 
 
@@ -123,8 +124,6 @@ async def join(
 
 
 def _pair(option: str, text: str) -> tuple[str, str | None]:
-    from wharfinger.objects.model.names import is_qualified_name
-
     key, _, value = text.partition("=")
     if not is_qualified_name(key):
         raise UsageError(f"--{option} {text[:80]!r} is not KEY=VALUE")
@@ -167,7 +166,6 @@ async def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> N
 
 
 async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon", "drain"], why: str) -> None:
-    from wharfinger.objects.model.texts import one_line
     from wharfinger.placement.reading.member_clusters import put_drain
     from wharfinger.process.committing import Author, author
 

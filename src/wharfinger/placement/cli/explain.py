@@ -8,6 +8,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.errors import NotFound
 from wharfinger.placement.cli.placements import (
     ClusterOption,
     NamespaceOption,
@@ -16,6 +17,7 @@ from wharfinger.placement.cli.placements import (
     tell_deviations,
 )
 from wharfinger.placement.model.placement import ChosenMember, MemberVerdict
+from wharfinger.placement.reading.observe_placements import decided_again, record_of, reference_of
 
 
 @configured
@@ -57,9 +59,6 @@ async def explain(
 
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str, cluster: str) -> dict[str, Any]:
-    from wharfinger.errors import NotFound
-    from wharfinger.placement.reading.observe_placements import decided_again, record_of, reference_of
-
     reference = reference_of(name, namespace)
     async with connection.store() as store:
         record = await record_of(store, reference)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from wharfinger.cli.files import contents_of
 from wharfinger.cli.options import ConnectionOptions, configured
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-
-if TYPE_CHECKING:
-    from wharfinger.placement.reading.placement_plans import SupposedPlacement
+from wharfinger.placement.reading.observe_placements import read_all
+from wharfinger.placement.reading.placement_plans import SupposedPlacement, Supposition, members_by_kind, supposed
 
 
 @configured
@@ -55,10 +55,6 @@ async def plan(
     Without options: what hubs are about to decide. All placements are decided on the present state, with what the
     options suppose. New members are taken to be online.
     """
-    from wharfinger.cli.files import contents_of
-    from wharfinger.placement.reading.observe_placements import read_all
-    from wharfinger.placement.reading.placement_plans import Supposition, supposed
-
     contents = contents_of(files or ())
     async with connection.store() as store:
         view = await read_all(store)
@@ -98,8 +94,6 @@ async def plan(
 
 
 def _mapping(one: SupposedPlacement) -> dict[str, Any]:
-    from wharfinger.placement.reading.placement_plans import members_by_kind
-
     return {
         "placement": one.reference,
         "added": one.added,

@@ -11,9 +11,15 @@ import typer
 from wharfinger.cli.files import FilesOption, RecursiveOption, contents_of
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show_answer
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.objects.documents.documents import objects_of
+from wharfinger.objects.documents.fields import part
 from wharfinger.objects.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
 from wharfinger.placement.cli.placements import tell_deviations
 from wharfinger.placement.deciding.deviations import in_order
+from wharfinger.placement.spec.members import member_from_mapping
+from wharfinger.placement.spec.placement import check_placement_object
+from wharfinger.placement.spec.placements import placement_ref
+from wharfinger.placement.state.placed_kinds import refused_kinds
 
 if TYPE_CHECKING:
     from wharfinger.placement.kubefleet.placement_simulator import SimulatedPlacement
@@ -79,11 +85,6 @@ def _sorted(
     files: Iterable[tuple[str, bytes]],
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], list[str]]:
     """Members, placements, what is wrong with an object, and what has no effect."""
-    from wharfinger.objects.documents.fields import part
-    from wharfinger.placement.spec.members import member_from_mapping
-    from wharfinger.placement.spec.placement import check_placement_object
-    from wharfinger.placement.state.placed_kinds import refused_kinds
-
     members: list[Mapping[str, Any]] = []
     placements: list[Mapping[str, Any]] = []
     problems: list[str] = []
@@ -109,8 +110,6 @@ def _sorted(
 
 
 def _objects(files: Iterable[tuple[str, bytes]], problems: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    from wharfinger.objects.documents.documents import objects_of
-
     for source, content in files:
         try:
             for obj in objects_of(source, content):
@@ -120,8 +119,6 @@ def _objects(files: Iterable[tuple[str, bytes]], problems: list[str]) -> Iterato
 
 
 def _references(placements: Sequence[Mapping[str, Any]]) -> list[str]:
-    from wharfinger.placement.spec.placements import placement_ref
-
     return list(dict.fromkeys(str(placement_ref(obj)) for obj in placements))
 
 

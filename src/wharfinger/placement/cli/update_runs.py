@@ -11,6 +11,7 @@ import typer
 
 from wharfinger.cli.options import WATCH, ConnectionOptions, command_group, configured, namespace_option
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.errors import UsageError
 from wharfinger.etcd.store import Store
 from wharfinger.placement.cli.watching import ANYWAY, APART
 
@@ -125,7 +126,6 @@ async def plan(
 
     The plan of a run that has begun is frozen, and is shown as it is. Else it is what the plan would be now.
     """
-    from wharfinger.errors import UsageError
     from wharfinger.placement.reading.observe_update_runs import plan_mapping
 
     if bool(run) is bool(placement or strategy) or bool(placement) is not bool(strategy):
