@@ -263,7 +263,14 @@ def test_every_command_takes_connection_options_or_starts_its_servers(line: str,
     answer = outside(*line.split(), "--help")
 
     assert answer.code == 0
-    without = ("etcd roles", "placement simulate", "kubernetes manifests", "kubernetes apply", "kubernetes delete")
+    without = (
+        "etcd roles",
+        "placement simulate",
+        "kubernetes manifests",
+        "kubernetes certificates",
+        "kubernetes apply",
+        "kubernetes delete",
+    )
     if line.split(maxsplit=1)[0] not in ("dev", "demo", "config") and line not in without:
         for option in (
             "--etcd ",

@@ -14,7 +14,7 @@ import ssl
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wharfinger.apiserver.tls import blocks
 from wharfinger.errors import UsageError
@@ -35,35 +35,70 @@ class Pem(NamedTuple):
     key: bytes
 
 
-def self_signed(component: str, hosts: Iterable[str], now: datetime.datetime, *, also_client: bool = False) -> Pem:
-    """Make a certificate for these names and addresses, signed by its own key (ECDSA, P-256), valid for a year.
+def self_signed(
+    component: str,
+    hosts: Iterable[str],
+    now: datetime.datetime,
+    *,
+    also_client: bool = False,
+    life: datetime.timedelta = LIFE,
+) -> Pem:
+    """Make a certificate for these names and addresses, signed by its own key (ECDSA, P-256); it may sign others.
 
     `also_client`: whether a client may show it, too.
     """
+    return _made(component, hosts, (now - SKEW, now + life), also_client=also_client)
+
+
+def signed_by(
+    authority: Pem, component: str, hosts: Iterable[str], now: datetime.datetime, life: datetime.timedelta
+) -> Pem:
+    """Make a certificate that servers and clients may show, signed by an authority. Raises `ValueError` for no such."""
+    return _made(component, hosts, (now - SKEW, now + life), also_client=True, authority=authority)
+
+
+def _made(
+    component: str,
+    hosts: Iterable[str],
+    valid: tuple[datetime.datetime, datetime.datetime],
+    *,
+    also_client: bool,
+    authority: Pem | None = None,
+) -> Pem:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     key = ec.generate_private_key(ec.SECP256R1())
+    name = issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, component)])
+    signer: Any = key
+    if authority is not None:
+        signs = x509.load_pem_x509_certificate(authority.cert)
+        issuer = signs.subject
+        signer = serialization.load_pem_private_key(authority.key, password=None)
+        if signer.public_key() != signs.public_key():
+            raise ValueError("the key is another certificate's")
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if also_client else [])]
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, component)])
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(name)
-        .issuer_name(name)
+        .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-        .not_valid_after(now + LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)  # clients may trust it as it is
-        .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
+        .not_valid_before(valid[0])
+        .not_valid_after(valid[1])
+        # Of one that signs itself: clients may trust it as it is.
+        .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .sign(key, hashes.SHA256())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
+    if names := [_general_name(host) for host in hosts]:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     encoding = serialization.Encoding.PEM
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return Pem(certificate.public_bytes(encoding), private)
+    return Pem(builder.sign(signer, hashes.SHA256()).public_bytes(encoding), private)
 
 
 def _general_name(host: str) -> x509.GeneralName:
@@ -75,7 +110,7 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def kept_in(folder: Path, pair_name: str, made: Pem) -> tuple[Path, Path]:
+def kept_in(folder: Path, pair_name: str, made: Pem, option: str = "--cert-dir") -> tuple[Path, Path]:
     """The files of a self-signed pair in the folder, written if they are not there yet. Raises `UsageError`."""
     cert, key = folder / f"{pair_name}.crt", folder / f"{pair_name}.key"
     if cert.is_file() and key.is_file():
@@ -85,7 +120,7 @@ def kept_in(folder: Path, pair_name: str, made: Pem) -> tuple[Path, Path]:
         for path, text, mode in ((key, made.key, 0o600), (cert, made.cert, 0o644)):
             _replace(path, text, mode)
     except OSError as error:
-        raise UsageError(f"--cert-dir: cannot write {error.filename or folder} ({error.strerror or error})") from error
+        raise UsageError(f"{option}: cannot write {error.filename or folder} ({error.strerror or error})") from error
     return cert, key
 
 

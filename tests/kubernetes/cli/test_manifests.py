@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 
 from tests.cli.shell import Shell
 from wharfinger.apiserver.access_checks import LeaseName, cluster_role_rules, needed_access, role_rules
@@ -62,9 +66,12 @@ def test_files_are_an_installation_without_the_command(outside: Shell) -> None:
     printed_files = ["base/namespace.yaml", *rbac, *base, "temporal/temporal.yaml", "base/scheduler.yaml"]
 
     assert printed(outside, "--with-temporal") == in_files(*printed_files)
+    more = ["hub/hub.yaml", "member/member.yaml", "monitoring/monitors.yaml", "cert-manager/certificates.yaml"]
+    everything = ("--with-temporal", "--with-hub", "--with-member", "--monitoring", "--cert-manager")
+    assert printed(outside, *everything) == in_files(*printed_files, *more)
 
 
-@pytest.mark.parametrize("component", ["", "temporal", "static-pods"])
+@pytest.mark.parametrize("component", ["", "temporal", "static-pods", "hub", "member", "monitoring", "cert-manager"])
 def test_kustomize_builds_the_base_and_its_components(tmp_path: Path, component: str) -> None:
     if (kubectl := shutil.which("kubectl")) is None:
         pytest.skip("there is no kubectl, which has kustomize built in")
@@ -111,6 +118,9 @@ def test_a_path_that_is_not_in_a_file_is_a_fault() -> None:
         (("--with-temporal", *SECOND), "excludes"),
         (("--etcd-replicas", "2", *SECOND), "odd number"),
         (("--user", "alice", *SECOND), "--only rbac"),
+        (("--only", "rbac", "--with-hub"), "--only excludes"),
+        (("--insecure", "--cert-manager", *SECOND), "--insecure excludes"),
+        (("--insecure", *STATIC), "--insecure excludes"),
         (("--only", "static-pods", *SECOND), "run in kube-scheduler's place"),
         (("--scheduler-name", "No_Name", *SECOND), "is no name"),
         (("--control-plane", "a=10.0.0.1", *SECOND), "go with --only static-pods"),
@@ -140,7 +150,7 @@ def test_each_of_its_pods_is_placed_by_the_scheduler_that_stays(outside: Shell) 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--with-temporal",),
+        ("--with-temporal", "--with-hub", "--with-member"),
         ("--only", "static-pods", "--scheduler-name", "default-scheduler", *SECOND),
     ],
 )
@@ -270,7 +280,7 @@ def test_temporal_is_that_of_the_compose_file() -> None:
     assert postgres["image"] == services["postgres"]["image"]
     assert server["image"] == services["temporal"]["image"]
     assert namespace["image"] == services["temporal-namespace"]["image"]
-    assert postgres["args"] == services["postgres"]["command"]
+    assert [word for word in postgres["args"] if not word.startswith("--ssl")] == services["postgres"]["command"]
     given = settings_of(server)
     elsewhere = {"POSTGRES_SEEDS", "DYNAMIC_CONFIG_FILE_PATH", "PROMETHEUS_ENDPOINT"}
     wanted = {name: value for name, value in services["temporal"]["environment"].items() if name not in elsewhere}
@@ -291,12 +301,93 @@ def settings_of(container: Mapping[str, Any]) -> dict[str, str]:
     return {one["name"]: one["value"] for one in container["env"]}
 
 
+EVERYTHING = ("--with-temporal", "--with-hub", "--with-member", "--monitoring")
+
+
+def test_no_part_is_plain_and_each_has_a_certificate(outside: Shell) -> None:
+    objects = printed(outside, *EVERYTHING)
+    text = yaml.safe_dump_all(objects)
+    made = {one["spec"]["secretName"] for one in of_kind(in_files("cert-manager/certificates.yaml"), "Certificate")}
+
+    plain = {word for word in re.findall(r"http://[^\s'\",]+", text) if "0.0.0.0:2381" not in word}
+    assert plain == set()
+    for name, pod in pods(objects):
+        named = {one["secret"]["secretName"] for one in pod["volumes"] if one["name"] == "tls"}
+        assert len(named & made) == 1, name
+
+
+def test_insecure_is_said_and_has_no_certificates(outside: Shell) -> None:
+    answer = outside("kubernetes", "manifests", *EVERYTHING, "--insecure")
+
+    assert "# For trials only: no TLS and no authentication between the parts (--insecure)." in answer.out
+    assert not re.search("-tls|https://wharfinger|name: [A-Z_]*TLS|wharfinger kubernetes certificates", answer.out)
+
+
+def test_a_temporal_that_exists_is_shown_no_certificate_of_ours(outside: Shell) -> None:
+    for pod in dict(pods(printed(outside, "--with-hub", "--with-member", *SECOND))).values():
+        for one in pod["containers"]:
+            assert not any(variable["name"].startswith("TEMPORAL_TLS") for variable in one.get("env", ()))
+
+
+@pytest.mark.parametrize("component", ["etcd", "scheduler", "temporal", "postgres", "hub", "member"])
+def test_each_part_has_a_network_policy(outside: Shell, component: str) -> None:
+    policies = of_kind(printed(outside, *EVERYTHING), "NetworkPolicy")
+
+    selected = {one["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] for one in policies}
+    assert component in selected
+    assert all(one["spec"]["policyTypes"] == ["Ingress"] for one in policies)
+
+
+def test_commands_of_hub_and_member_take_their_options(outside: Shell) -> None:
+    found = dict(pods(printed(outside, *EVERYTHING)))
+    for part in ("hub", "member"):
+        (container,) = found[f"wharfinger-{part}"]["containers"]
+        known = outside(part, "--help").out
+        options = [word.partition("=")[0] for word in container["args"] if word.startswith("--")]
+        variables = [one["name"] for one in container["env"] if one["name"].startswith("WHARFINGER_")]
+        options += ["--" + name.removeprefix("WHARFINGER_").lower().replace("_", "-") for name in variables]
+        assert [option for option in options if option not in known] == []
+
+
+def test_certificates_are_signed_by_one_authority_that_is_kept(outside: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "authority"
+    secrets = [
+        list(yaml.safe_load_all(outside("kubernetes", "certificates", str(folder), "--namespace", "sched").out))
+        for _ in range(2)
+    ]
+
+    wanted = {one["spec"]["secretName"] for one in of_kind(in_files("cert-manager/certificates.yaml"), "Certificate")}
+    assert {one["metadata"]["name"] for one in secrets[0]} == wanted - {"wharfinger-ca"}
+    assert (folder / "ca.key").stat().st_mode & 0o077 == 0
+    assert all(base64.b64decode(one["data"]["ca.crt"]) == (folder / "ca.crt").read_bytes() for one in secrets[1])
+    assert secrets[0][0]["data"]["tls.crt"] != secrets[1][0]["data"]["tls.crt"]
+    authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+    for secret in secrets[1]:
+        assert secret["metadata"]["namespace"] == "sched"
+        certificate = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))
+        certificate.verify_directly_issued_by(authority)
+        assert certificate.not_valid_after_utc < datetime.now(UTC) + timedelta(days=366)
+        if secret["metadata"]["name"] == "wharfinger-etcd-tls":
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            assert "*.wharfinger-etcd.sched.svc" in names.get_values_for_type(x509.DNSName)
+
+
+def test_files_that_are_no_authority_sign_nothing(outside: Shell, tmp_path: Path) -> None:
+    for name in ("ca.crt", "ca.key"):
+        (tmp_path / name).write_text("no PEM")
+
+    answer = outside("kubernetes", "certificates", str(tmp_path))
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "ca.crt and ca.key are no certificate and its key" in answer.err
+
+
 def test_backups_are_saved_by_a_command_that_can_be_parsed(outside: Shell, tmp_path: Path) -> None:
     objects = printed(outside, *SECOND)
     (backup,) = dict(pods(objects))["wharfinger-etcd-backups"]["containers"]
 
     (command, folder, *options) = backup["args"]
-    assert folder == backup["volumeMounts"][0]["mountPath"]
+    assert folder in [one["mountPath"] for one in backup["volumeMounts"]]
     away = [option if not option.startswith("--etcd=") else "--etcd=http://127.0.0.1:1" for option in options]
     assert "no snapshot from etcd" in outside(command, str(tmp_path), *away).err
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +35,9 @@ NAMESPACE = "wharfinger-rbac"
 NAME = "rbac-test"
 """Of the cluster, its Lease and its profile."""
 CHOICES = InstallChoices(namespace=NAMESPACE, cluster=NAME, scheduler_name=NAME, temporal="temporal:7233")
-WITH_TEMPORAL = InstallChoices(namespace=NAMESPACE, cluster=NAME)
+WHOLE = InstallChoices(namespace=NAMESPACE, cluster=NAME, with_hub=True, with_member=True)
+INSECURE = replace(WHOLE, insecure=True)
+OPERATORS = InstallChoices(namespace=NAMESPACE, monitoring=True, cert_manager=True, temporal="temporal:7233")
 STATIC = InstallChoices(only="static-pods", scheduler_name="default-scheduler", temporal="temporal:7233")
 SERVED = {
     "Namespace": ("", "v1", "namespaces", False),
@@ -52,6 +58,16 @@ SERVED = {
     "RoleBinding": ("rbac.authorization.k8s.io", "v1", "rolebindings", True),
 }
 """Where the API has each kind."""
+DEFINITIONS = {
+    "github.com/prometheus-operator/prometheus-operator@v0.85.0": [
+        f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+        for kind in ("servicemonitors", "podmonitors")
+    ],
+    "github.com/cert-manager/cert-manager@v1.19.0": [
+        f"deploy/crds/cert-manager.io_{kind}.yaml" for kind in ("certificates", "issuers")
+    ],
+}
+"""Go modules with definitions of kinds, and their files."""
 _numbers = itertools.count()
 
 
@@ -84,8 +100,8 @@ def etcd(tmp_path_factory: pytest.TempPathFactory, installed: ApiServerProcess) 
 
 @pytest.mark.parametrize(
     "choices",
-    [CHOICES, WITH_TEMPORAL, STATIC, InstallChoices(only="rbac", namespace=NAMESPACE, user="alice")],
-    ids=["second", "with-temporal", "static", "rbac"],
+    [CHOICES, WHOLE, INSECURE, STATIC, InstallChoices(only="rbac", namespace=NAMESPACE, user="alice")],
+    ids=["second", "whole", "insecure", "static", "rbac"],
 )
 def test_api_server_takes_each_object_as_it_is(installed: ApiServerProcess, choices: InstallChoices) -> None:
     """Strictly: a field that Kubernetes does not have is an error."""
@@ -94,6 +110,38 @@ def test_api_server_takes_each_object_as_it_is(installed: ApiServerProcess, choi
         answer = installed.request("POST", f"{path_of(obj)}?dryRun=All&fieldValidation=Strict", named)
 
         assert answer.code == 201, (obj["kind"], answer.body)
+
+
+def test_objects_for_operators_fit_the_definitions_of_their_kinds(kube_apiserver: ApiServerProcess) -> None:
+    for module, paths in DEFINITIONS.items():
+        folder = module_folder(module)
+        for path in paths:
+            definition = yaml.safe_load((folder / path).read_text())
+            definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+            if kube_apiserver.request("GET", f"{definitions}/{definition['metadata']['name']}").code != 200:
+                kube_apiserver.create(definitions, definition)
+    kube_apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    kinds = ("Issuer", "Certificate", "ServiceMonitor", "PodMonitor")
+    found = [one for one in objects_of(OPERATORS) if one["kind"] in kinds]
+    assert {one["kind"] for one in found} == set(kinds)
+    for obj in found:
+        path = f"/apis/{obj['apiVersion']}/namespaces/{NAMESPACE}/{obj['kind'].lower()}s"
+        wait_until(lambda path=path: kube_apiserver.request("GET", path).code == 200, 30, f"{path} is served")
+
+        answer = kube_apiserver.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", obj)
+
+        assert answer.code == 201, (obj["kind"], answer.body)
+
+
+def module_folder(module: str) -> Path:
+    """A Go module in the cache of modules; skips where there is no Go, or no way to the module."""
+    if (go := shutil.which("go", path=f"{os.environ['PATH']}:/usr/local/go/bin")) is None:
+        pytest.skip("there is no Go, by which the definitions of these kinds are had")
+    command = [go, "mod", "download", "-json", module]
+    done = subprocess.run(["timeout", "100", *command], check=False, cwd="/", capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"{module} cannot be had: {done.stdout or done.stderr}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def test_installation_of_an_earlier_release_takes_the_objects_of_this_one(kube_apiserver: ApiServerProcess) -> None:
@@ -111,7 +159,7 @@ def test_pods_pass_the_restricted_pod_security_standard(installed: ApiServerProc
     """Which the namespace of the manifests enforces."""
     namespace = installed.request("GET", f"/api/v1/namespaces/{NAMESPACE}").body
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    found = [one["spec"]["jobTemplate"] if one["kind"] == "CronJob" else one for one in objects_of(WITH_TEMPORAL)]
+    found = [one["spec"]["jobTemplate"] if one["kind"] == "CronJob" else one for one in objects_of(WHOLE)]
     made = [
         {"metadata": {"name": f"{number}"}, **one}
         for number, one in enumerate(found)
@@ -129,7 +177,7 @@ def test_pods_pass_the_restricted_pod_security_standard(installed: ApiServerProc
 
         assert answer.code == 201, answer.body
 
-    assert len(made) == 5
+    assert len(made) == 7
 
 
 def test_worker_schedules_with_the_printed_permissions(

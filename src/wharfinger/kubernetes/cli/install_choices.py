@@ -53,6 +53,13 @@ class InstallChoices:
         "", "Its namespace.", "NAME", shown=f"default; {TEMPORAL_NAMESPACE} with --with-temporal"
     )
     with_temporal: bool = _choice(False, "Print a Temporal on PostgreSQL as well.")
+    with_hub: bool = _choice(False, "Print hubs of placements as well.")
+    with_member: bool = _choice(False, "Print the agent of member clusters as well.")
+    monitoring: bool = _choice(False, "Print ServiceMonitors for the Prometheus operator as well.")
+    cert_manager: bool = _choice(
+        False, "Let cert-manager sign the certificates, not `wharfinger kubernetes certificates`."
+    )
+    insecure: bool = _choice(False, "For trials: no TLS and no authentication between the parts.")
     user: str = _choice(
         "", "Grant the permissions to this user of the Kubernetes API, not to a service account.", "NAME", shown=False
     )
@@ -99,14 +106,16 @@ class InstallChoices:
         """What the files' paths refer to, by name; of static pods of several nodes also those of `node`."""
         members = [f"{ETCD}-{number}.{ETCD}.{self.namespace}.svc" for number in range(self.etcd_replicas)]
         own = self.own_control_plane()
+        scheme = "http" if self.insecure else "https"
         return {
             **asdict(self),
             "temporal": self.temporal or f"{NAME}-temporal.{self.namespace}.svc:7233",
             "temporal_namespace": self.temporal_namespace or ("default" if self.temporal else TEMPORAL_NAMESPACE),
             "lease_namespace": self.lease.namespace,
             "lease_name": self.lease.name,
-            "etcd": ",".join(f"http://{member}:2379" for member in members),
-            "etcd_members": ",".join(f"{member.partition('.')[0]}=http://{member}:2380" for member in members),
+            "scheme": scheme,
+            "etcd": ",".join(f"{scheme}://{member}:2379" for member in members),
+            "etcd_members": ",".join(f"{member.partition('.')[0]}={scheme}://{member}:2380" for member in members),
             "control_planes": ",".join(f"{one.member}={one.peer_url}" for one in self.control_planes()),
             "cluster_state": "existing" if self.joining else "new",
             **({"member": own.member, "peer_url": own.peer_url, "address": own.address} if own else {}),

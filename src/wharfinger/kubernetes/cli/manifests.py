@@ -23,14 +23,19 @@ from wharfinger.options import arguments
 def manifests(choices: InstallChoices) -> None:
     """Print manifests that run wharfinger in a Kubernetes cluster.
 
-    They have a namespace, permissions, FlowSchemas, etcd and schedulers, all without privileges. Choices by which
-    wharfinger would have to place its own pods are refused: these could not start again once all of them are down.
+    They have a namespace, permissions, FlowSchemas, etcd and schedulers, all without privileges. The parts know each
+    other by certificates. Choices by which wharfinger would have to place its own pods are refused: these could not
+    start again once all of them are down.
     """
     only = choices.only
     if choices.with_temporal and (choices.temporal or only is not None):
         raise UsageError("--with-temporal excludes --temporal and --only")
     if not (choices.temporal or choices.with_temporal or only == "rbac"):
         raise UsageError("name a Temporal by --temporal HOST:PORT, or print one by --with-temporal")
+    if only is not None and any((choices.with_hub, choices.with_member, choices.monitoring, choices.cert_manager)):
+        raise UsageError("--only excludes --with-hub, --with-member, --monitoring and --cert-manager")
+    if choices.insecure and (only is not None or choices.cert_manager):
+        raise UsageError("--insecure excludes --only and --cert-manager")
     if choices.user and only != "rbac":
         raise UsageError("--user goes with --only rbac: pods of the cluster have a service account")
     if (choices.control_plane or choices.node or choices.joining) and only != "static-pods":
@@ -48,7 +53,12 @@ def text_of(choices: InstallChoices) -> str:
 
 def objects_of(choices: InstallChoices) -> Sequence[Manifest]:
     """The objects, in the order in which they are applied. Raises `UsageError`."""
-    return list(objects_with(_files(choices), choices.values(), ["user"] if choices.user else []))
+    parts = {
+        "user": choices.user,
+        "without_temporal_tls": choices.only is None and (choices.temporal or choices.insecure),
+        "insecure": choices.insecure,
+    }
+    return list(objects_with(_files(choices), choices.values(), [part for part, counts in parts.items() if counts]))
 
 
 def _files(choices: InstallChoices) -> Iterator[str]:
@@ -75,13 +85,28 @@ def _files(choices: InstallChoices) -> Iterator[str]:
         if not choices.temporal:
             yield "temporal/temporal.yaml"
         yield "base/scheduler.yaml"
+        for file, wanted in (
+            ("hub/hub.yaml", choices.with_hub),
+            ("member/member.yaml", choices.with_member),
+            ("monitoring/monitors.yaml", choices.monitoring),
+            ("cert-manager/certificates.yaml", choices.cert_manager),
+        ):
+            if wanted:
+                yield file
 
 
 def _before(choices: InstallChoices) -> Iterator[str]:
     kind_first = sorted(arguments(choices), key=lambda one: not one.startswith(("--only", "--with-temporal")))
     yield f"wharfinger kubernetes manifests {shlex.join(kind_first)}"
+    if choices.insecure:
+        yield "For trials only: no TLS and no authentication between the parts (--insecure)."
     if choices.only == "static-pods":
-        file = "static-pods/before-several.txt" if choices.control_plane else "static-pods/before.txt"
+        files = ["static-pods/before-several.txt" if choices.control_plane else "static-pods/before.txt"]
+    elif choices.only is None:
+        certificates = [] if choices.insecure or choices.cert_manager else ["cert-manager/before.txt"]
+        secrets = [*certificates, *([] if choices.temporal else ["temporal/before.txt"])]
+        files = ["base/before.txt", *secrets] if secrets else []
+    else:
+        files = []
+    for file in files:
         yield from text_with(file, choices.values()).splitlines()
-    elif choices.only is None and not choices.temporal:
-        yield from text_with("temporal/before.txt", choices.values()).splitlines()

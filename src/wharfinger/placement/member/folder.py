@@ -8,6 +8,7 @@ it lies in etcd or Temporal.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -206,7 +207,9 @@ def _member(path: Path) -> MemberConnection:
 
 
 def _check_private(path: Path) -> None:
-    """Raises `InvalidObject` for a file that others may read."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
+    """Raises `InvalidObject` for a file that others may read; a pod's Secret is root's, and our group may read it."""
+    state = path.stat()
+    mode = stat.S_IMODE(state.st_mode)
+    of_a_secret = os.getuid() != 0 and state.st_uid == 0 and state.st_gid in os.getgroups()
+    if mode & (0o037 if of_a_secret else 0o077):
         raise InvalidObject(f"{path.name} may be read by others (mode {mode:04o}): chmod 0400 {path.name}")
