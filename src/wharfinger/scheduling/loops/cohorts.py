@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
 
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.cohort_scheduling import MOST_BYTES, CohortPod, Turn
 from wharfinger.scheduling.state.queue.entry import SEEN, Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Cohort:
-    """Pods to be placed together, in this order."""
-
-    name: str
-    members: tuple[Entry, ...]
-    turn: Turn
-
-    @property
-    def cause(self) -> str:
-        """Why its pods are started, for the explanation."""
-        return ", ".join(sorted({entry.cause for entry in self.members}))
 
 
 class CohortNames:

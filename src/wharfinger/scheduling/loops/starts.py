@@ -18,7 +18,8 @@ from wharfinger.pressure import Call, ConcurrencyLimiter, Slots, delays
 from wharfinger.process.names import AFTER_COHORT
 from wharfinger.process.parts import ProcessParts
 from wharfinger.scheduling.contracts.attempts import Wake
-from wharfinger.scheduling.loops.cohorts import Cohort, CohortNames, cohort_pod
+from wharfinger.scheduling.contracts.cohort_scheduling import Turn
+from wharfinger.scheduling.loops.cohorts import CohortNames, cohort_pod
 from wharfinger.scheduling.loops.signals import Attempts
 from wharfinger.scheduling.state.pool import Pool
 from wharfinger.scheduling.state.queue.entry import LEVEL, SEEN, UNCONFIRMED, Entry, Part
@@ -138,12 +139,7 @@ class Starts:
         """
         self._metrics.cohort_pods.observe(len(members))
         name = members[0].cohort
-        start = (
-            self._start_cohort(Cohort(name, tuple(members), names.next_turn()), names)
-            if name
-            else self._start_one(members)
-        )
-        self._spawn(start)
+        self._spawn(self._start_cohort(name, members, names.next_turn(), names) if name else self._start_one(members))
 
     def gang(self, members: Sequence[Entry]) -> None:
         """Start a gang, whose members are in flight."""
@@ -227,7 +223,7 @@ class Starts:
 
     async def _start_gang(self, members: Sequence[Entry], gang: GangKey) -> None:
         """Start a gang, or tell its open chain of members that it may not have seen."""
-        cause = ", ".join(sorted({entry.cause for entry in members}))
+        cause = _causes(members)
         check = any(self._may_sit_elsewhere(entry, Part.IN_FLIGHT) for entry in members)
         in_it = self._in_it(str(gang))
 
@@ -246,23 +242,22 @@ class Starts:
             else:
                 self._queue.defer(entry, LATER)
 
-    async def _start_cohort(self, cohort: Cohort, names: CohortNames) -> None:
-        failure = await self._until_accepted(
-            wanted=lambda: any(map(self._in_it(cohort.name), cohort.members)),
-            start=lambda: self._ask_for_cohort(cohort),
-            what=f"{len(cohort.members)} pods",
-            cause="cohort",
-        )
-        (names.started if failure is None else names.not_started)(cohort.turn)
-        self._end([*filter(self._in_it(cohort.name), cohort.members)], failure)
+    async def _start_cohort(self, name: str, members: Sequence[Entry], turn: Turn, names: CohortNames) -> None:
+        in_it = self._in_it(name)
 
-    async def _ask_for_cohort(self, cohort: Cohort) -> None:
-        members = [cohort_pod(entry) for entry in cohort.members]
-        try:
-            await self._attempts.start_cohort(cohort.name, members, cause=cohort.cause, turn=cohort.turn)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.ALREADY_EXISTS:  # else a call before had succeeded
-                raise
+        async def start() -> None:
+            pods = [cohort_pod(entry) for entry in members]
+            try:
+                await self._attempts.start_cohort(name, pods, cause=_causes(members), turn=turn)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.ALREADY_EXISTS:  # else a call before had succeeded
+                    raise
+
+        failure = await self._until_accepted(
+            wanted=lambda: any(map(in_it, members)), start=start, what=f"{len(members)} pods", cause="cohort"
+        )
+        (names.started if failure is None else names.not_started)(turn)
+        self._end([*filter(in_it, members)], failure)
 
     def _in_it(self, name: str) -> Callable[[Entry], bool]:
         def in_it(entry: Entry) -> bool:
@@ -326,6 +321,11 @@ class Starts:
         if entry.cause == SEEN:
             return False
         return entry.cause != "take-over" or entry.refusal is not None or self._tenant_label in entry.pod.labels
+
+
+def _causes(members: Sequence[Entry]) -> str:
+    """Why they are started, for the explanation."""
+    return ", ".join(sorted({entry.cause for entry in members}))
 
 
 def _is_of_the_input(failure: Exception) -> bool:

@@ -170,17 +170,13 @@ class Eligibility:
             return None
         return StoredPod(pod, raw, format=self._format)
 
-    def named_tenant(self, pod: Pod) -> str:
-        """The tenant that the pod's label names, existing or not; empty when it has no such label."""
-        return pod.labels.get(self._ownership.tenant_label, "")
-
     def tenancy(self, pod: Pod) -> list[Compare]:
         """What the pod's pool was decided on, as this worker last saw it: whether its label's tenant exists.
 
         Compared by every transaction about a pod with such a label, at the moment of its `verdict`: else a pool could
         bind or record a pod that has become the other's.
         """
-        tenant = self.named_tenant(pod)
+        tenant = pod.labels.get(self._ownership.tenant_label, "")
         return [Compare(keys.tenant(tenant), "create", self._cache.tenants.get(tenant, 0))] if tenant else []
 
     def verdict(self, reference: PodReference, pod: Pod) -> Gone | None:

@@ -26,10 +26,10 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.objects.model.pod import NO_LABELS, Pod, PodIdentity
-from wharfinger.objects.model.storage import READ_WRITE_ONCE_POD, ClaimKey
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.plugin_calls import NO_CALLS, CallPoint, CallsMade, PluginStep
 from wharfinger.scheduling.effects.binding.across_nodes import AcrossNodes
+from wharfinger.scheduling.effects.binding.volumes import own_claims
 from wharfinger.scheduling.state.cache.cache import Cache
 
 log = logging.getLogger(__name__)
@@ -201,15 +201,10 @@ class Verification:
 
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
         """Whether the answer depends on pods of other nodes."""
-        if rules or self._forms_for(pod).sees_beyond or self._has_claim_for_itself(pod):
+        if rules or self._forms_for(pod).sees_beyond or any(own_claims(pod, self._cache)):
             return True
         labels = self._cache.surroundings.namespace_labels(pod.namespace)
         return self._cache.anti_affinity.concerns(pod, labels)
-
-    def _has_claim_for_itself(self, pod: Pod) -> bool:
-        claims = self._cache.surroundings.storage.claims
-        used = (claims.get(ClaimKey(pod.namespace, one.name)) for one in pod.claims)
-        return any(claim is not None and READ_WRITE_ONCE_POD in claim.access_modes for claim in used)
 
     def _untouched(self, pod: Pod, node_name: str, rules: AcrossNodes) -> bool:
         """Whether pod and node still are the very ones that were decided on: both are replaced by any change.

@@ -65,7 +65,7 @@ def needed(pod: Pod, node_name: str, cache: Cache) -> VolumeWrites | None:
     if plan is None:
         return None
     taken = [keys.volume(volume.name) for _, volume in plan.static]
-    taken += [keys.claim(pod.namespace, name) for name in _own_claims(pod, cache)]
+    taken += [keys.claim(pod.namespace, name) for name in own_claims(pod, cache)]
     return VolumeWrites(tuple(taken), _steps(plan))
 
 
@@ -145,7 +145,7 @@ def refusal(steps: tuple[VolumeStep, ...], node_name: str) -> Status | None:
     return unschedulable(*waiting[:_NAMED], *more).by(VOLUME_BINDING)
 
 
-def _own_claims(pod: Pod, cache: Cache) -> Iterator[str]:
+def own_claims(pod: Pod, cache: Cache) -> Iterator[str]:
     """The pod's claims that no other pod may use."""
     claims = cache.surroundings.storage.claims
     for used in pod.claims:
