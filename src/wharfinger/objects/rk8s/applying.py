@@ -22,7 +22,7 @@ import yaml
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import decode
 from wharfinger.objects.rk8s import nodes, pods
-from wharfinger.objects.rk8s.edit import NODE_NAME
+from wharfinger.objects.rk8s.edit import NODE_NAME, composed, field_of, replaced
 from wharfinger.objects.rk8s.fields import METADATA, NAMESPACE, mapping, needed_text, text
 from wharfinger.objects.rk8s.tree import NULL, Plain, Tagged, decoded, events, parse
 
@@ -255,7 +255,6 @@ def _readable(stored: bytes | None) -> dict[str, Any] | None:
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*", re.ASCII)
 _NO_TEXT = frozenset(("true", "false", "null", "yes", "no", "on", "off", "inf", "nan", "y", "n"))
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WIDTH = 1_000_000
 """Characters of a line, so that no text is folded."""
 
@@ -324,14 +323,13 @@ def with_metadata(text: str, fields: Mapping[str, str]) -> str:
 
 def _inserted(text: str, fields: Mapping[str, str]) -> str | None:
     """The fields written into the text of `metadata`; None where that is empty."""
-    root: Any = yaml.compose(text, Loader=_Loader)
-    node = next((value for key, value in root.value if key.value == "metadata"), None)
-    if node is None or not node.value:
+    node = field_of(composed(text), "metadata")[1]
+    if not node.value:
         return None
     at = node.value[0][0].start_mark.index
     changes = []
     for name, value in fields.items():
-        there = next((entry for entry in node.value if entry[0].value == name), None)
+        there = field_of(node, name)
         if there is not None:
             start = text.index(":", there[0].end_mark.index) + 1
             old = there[1]
@@ -342,10 +340,7 @@ def _inserted(text: str, fields: Mapping[str, str]) -> str | None:
         else:
             line = text.rfind("\n", 0, at) + 1
             changes.append((at, at, f'{name}: "{value}"\n{" " * (at - line)}'))
-    changes.sort(key=lambda change: change[0])
-    for start, end, written in reversed(changes):
-        text = f"{text[:start]}{written}{text[end:]}"
-    return text
+    return replaced(text, changes)
 
 
 def _read(text: str) -> Any:

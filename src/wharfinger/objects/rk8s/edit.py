@@ -8,15 +8,16 @@ read again before it is given back: what would say anything else is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import yaml
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.rk8s.fields import check_head, mapping, metadata
-from wharfinger.objects.rk8s.tree import decoded, events, parse
+from wharfinger.objects.rk8s.tree import decoded, parse
 
 NODE_NAME = "node_name"
 _WORD = re.compile(r"[a-z][a-z0-9.-]*[a-z0-9]", re.ASCII)
@@ -59,29 +60,16 @@ def is_word(name: str) -> bool:
 
 def _found(text: str) -> _Place:
     """The place of `spec.node_name`, there or not."""
-    stream = _entries(events(text))
-    for depth, key, value in stream:
-        if (depth, key.value) == (1, "spec"):
-            return _in_spec(text, value, stream)
-    raise InvalidObject("spec is missing")
-
-
-def _in_spec(text: str, spec: Any, stream: Iterator[tuple[int, Any, Any]]) -> _Place:
-    first = None
-    for depth, key, value in stream:
-        if depth < 2:
-            break
-        if depth == 2:
-            first = first or key
-            if key.value == NODE_NAME:
-                return _instead(text, value, in_flow=bool(spec.flow_style))
+    root = composed(text)
+    spec = field_of(root, "spec")[1]
+    named = field_of(spec, NODE_NAME)
+    if named is not None:
+        return _instead(text, named[1], in_flow=bool(spec.flow_style))
     if spec.flow_style:
         at = spec.start_mark.index + 1
         quote = '"' if text.lstrip()[:1] == "{" else ""
-        return _Place(at, at, f"{quote}{NODE_NAME}{quote}: ", ", " if first is not None else "", quoted=True)
-    if first is None:
-        raise InvalidObject("spec is empty")
-    at = first.start_mark.index
+        return _Place(at, at, f"{quote}{NODE_NAME}{quote}: ", ", " if spec.value else "", quoted=True)
+    at = spec.value[0][0].start_mark.index
     line = text.rfind("\n", 0, at) + 1
     end = "\r\n" if text[:line].endswith("\r\n") else "\n"
     return _Place(at, at, f"{NODE_NAME}: ", end + text[line:at])
@@ -96,24 +84,22 @@ def _instead(text: str, value: Any, *, in_flow: bool) -> _Place:
     return _Place(start, end, quoted=in_flow)
 
 
-def _entries(stream: Iterator[Any]) -> Iterator[tuple[int, Any, Any]]:
-    """Every entry of every mapping, in the order of the text: how deep its mapping lies, its key, its value's event."""
-    open_mappings: list[Any] = []
-    for event in stream:
-        value = event
-        if open_mappings and open_mappings[-1] is None and event.__class__ not in _ENDS:
-            value = next(stream)
-            yield len(open_mappings), event, value
-        kind = value.__class__
-        if kind is yaml.MappingStartEvent:
-            open_mappings.append(None)
-        elif kind is yaml.SequenceStartEvent:
-            open_mappings.append(value)
-        elif kind in _ENDS and open_mappings:
-            open_mappings.pop()
+def composed(text: str) -> Any:
+    """The nodes of the document that `tree.parse` has read of a text."""
+    return next(yaml.compose_all(text, Loader=_Loader))
 
 
-_ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+def field_of(node: Any, name: str) -> Any:
+    """Key and value of a field of a composed mapping, two nodes; None without it, and for what is no mapping."""
+    entries = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((entry for entry in entries if entry[0].value == name), None)
+
+
+def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """The text with other parts: where each begins and ends, and what is written there. Those of one place in order."""
+    for start, end, written in sorted(changes, key=itemgetter(0))[::-1]:
+        text = f"{text[:start]}{written}{text[end:]}"
+    return text
 
 
 _STATUS: Mapping[str, Any] = {
@@ -158,26 +144,23 @@ def made_anew(raw: bytes, *, uid: str, now: str) -> bytes | None:
         found = _place(text, path)
         if found is None:
             continue
-        changes.append((*found, written))
+        start, end = found
+        changes.append((start, end, f" {written}" + ("\n" if text[start:end].endswith("\n") else "")))
         if len(path) == 1:
             expected[path[0]] = value
         else:
             expected[path[0]] = {**expected[path[0]], path[1]: value}
-    for start, end, written in sorted(changes, reverse=True):
-        line_end = "\n" if text[start:end].endswith("\n") else ""
-        text = f"{text[:start]} {written}{line_end}{text[end:]}"
-    if parse(text) != expected:
+    anew = replaced(text, changes)
+    if parse(anew) != expected:
         raise InvalidObject("it is written in a way that cannot be made anew")
-    return text.encode()
+    return anew.encode()
 
 
 def _place(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:
     """Where the value of a field begins, behind the colon of its key, and where it ends; None without the field."""
-    node: Any = yaml.compose(text, Loader=_Loader)
-    start = 0
+    node, start = composed(text), 0
     for name in path:
-        entries = node.value if isinstance(node, yaml.MappingNode) else ()
-        found = next(((key, value) for key, value in entries if key.value == name), None)
+        found = field_of(node, name)
         if found is None:
             return None
         key, node = found
