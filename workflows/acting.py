@@ -45,8 +45,8 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.fleet.model.fleet import Role
     from wharfinger.fleet.model.rollout import LATE, Memory, Up, Writes
     from wharfinger.process.contract import Contract
-    from wharfinger.process.names import SEARCH_TENANT
-    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy
+    from wharfinger.process.failures import has_chain_policy
+    from wharfinger.process.names import SEARCH_TENANT, FailureType
 
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
 

@@ -40,8 +40,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.fleet.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
     from wharfinger.fleet.model.rollout import IDLE, LATE, Memory
+    from wharfinger.process.failures import parsed
     from wharfinger.process.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
-    from wharfinger.scheduling.contracts.attempts import parsed
 
 APART = timedelta(seconds=1)
 """Between two reconcile signals that are passed on, at least."""

@@ -42,14 +42,9 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, TypedSearchAttributes
 
     from wharfinger.objects.model.texts import shortened
-    from wharfinger.process.names import SEARCH_OUTCOME
-    from wharfinger.scheduling.contracts.attempts import (
-        ONLY_ASSUMED,
-        AttemptTimings,
-        FailureType,
-        chain_retry,
-        has_chain_policy,
-    )
+    from wharfinger.process.failures import has_chain_policy
+    from wharfinger.process.names import SEARCH_OUTCOME, FailureType
+    from wharfinger.scheduling.contracts.attempts import ONLY_ASSUMED, AttemptTimings, chain_retry
     from wharfinger.scheduling.contracts.cohort_scheduling import (
         BoundMany,
         CohortResult,

@@ -25,8 +25,8 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
     from wharfinger.objects.model.texts import shortened
+    from wharfinger.process.failures import parsed
     from wharfinger.process.names import NODE_EVICTION, SEARCH_OUTCOME
-    from wharfinger.scheduling.contracts.attempts import parsed
     from wharfinger.scheduling.contracts.node_eviction import (
         CLEAR_HEARTBEAT,
         CLEAR_TIMEOUT,

@@ -15,15 +15,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.scheduling.contracts.attempts import (
-        AttemptTimings,
-        FailureType,
-        Wake,
-        attempts_made,
-        backoff,
-        details,
-        required,
-    )
+    from wharfinger.process.names import FailureType
+    from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake, attempts_made, backoff, details, required
 
 SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""

@@ -23,8 +23,7 @@ with workflow.unsafe.imports_passed_through():
         rollout_retry,
     )
     from wharfinger.placement.contracts.placements import StreamRevisions, latest, placement_retry
-    from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
-    from wharfinger.scheduling.contracts.attempts import FailureType
+    from wharfinger.process.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, FailureType, placement_attribute
     from wharfinger.workflows.parking import failure, kind_and_message
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)

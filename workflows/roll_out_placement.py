@@ -37,8 +37,8 @@ with workflow.unsafe.imports_passed_through():
         WriteWorksInput,
     )
     from wharfinger.placement.contracts.placements import latest
+    from wharfinger.process.failures import has_chain_policy, parsed
     from wharfinger.process.names import ROLL_OUT_PLACEMENT
-    from wharfinger.scheduling.contracts.attempts import has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import this_run
     from wharfinger.workflows.placement_runs import CONTENDED, PlacementRun, go_on

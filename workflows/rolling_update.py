@@ -29,8 +29,8 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.fleet.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
     from wharfinger.fleet.contracts.fleets import Planned
     from wharfinger.fleet.model.rollout import LATE, Outcome, Plan, Writes
+    from wharfinger.process.failures import parsed
     from wharfinger.process.names import ROLLING_UPDATE, fleet_workflow_id
-    from wharfinger.scheduling.contracts.attempts import parsed
 
 
 @workflow.defn(name=ROLLING_UPDATE, failure_exception_types=BUGS)

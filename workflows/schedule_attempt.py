@@ -31,15 +31,14 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
 
     from wharfinger.objects.model.texts import shortened
-    from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
+    from wharfinger.process.failures import parsed
+    from wharfinger.process.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, FailureType, pod_attribute
     from wharfinger.scheduling.contracts.attempts import (
         NOT_HELD,
         AttemptInput,
         AttemptResult,
-        FailureType,
         PermitDecision,
         Permitted,
-        parsed,
     )
     from wharfinger.scheduling.contracts.cohort_scheduling import BoundMany, PlacedMany, RecordedMany, RecordReason
     from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed

@@ -14,8 +14,8 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeUpdate
 
+    from wharfinger.process.failures import parsed
     from wharfinger.process.names import SCHEDULE_COHORT, pod_digests, pods_listed
-    from wharfinger.scheduling.contracts.attempts import parsed
     from wharfinger.scheduling.contracts.cohort_scheduling import (
         COHORT_COMMIT_DEADLINE,
         COHORT_COMMIT_TIMEOUT,

@@ -40,8 +40,8 @@ with workflow.unsafe.imports_passed_through():
         latest,
         required_seen,
     )
-    from wharfinger.process.names import SCHEDULE_PLACEMENT
-    from wharfinger.scheduling.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.process.failures import has_chain_policy, parsed
+    from wharfinger.process.names import SCHEDULE_PLACEMENT, FailureType
     from wharfinger.scheduling.contracts.scheduling import COMMIT_RETRY
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import kind_and_message, this_run

@@ -46,8 +46,8 @@ with workflow.unsafe.imports_passed_through():
         UpdateRunResult,
         WriteRunWorksInput,
     )
+    from wharfinger.process.failures import has_chain_policy, parsed
     from wharfinger.process.names import STAGED_UPDATE_RUN
-    from wharfinger.scheduling.contracts.attempts import has_chain_policy, parsed
     from wharfinger.workflows.bugs import BUGS
     from wharfinger.workflows.parking import this_run
     from wharfinger.workflows.placement_runs import CONTENDED, PlacementRun, go_on

@@ -17,8 +17,7 @@ from wharfinger.etcd import keys
 from wharfinger.fleet.contracts.actors import ACTOR_RETRY, FleetInput, RollingUpdateInput
 from wharfinger.fleet.contracts.fleet_records import OutcomeRecord
 from wharfinger.fleet.contracts.fleets import FleetFailure, PlanInput
-from wharfinger.process.names import FLEET, ROLLING_UPDATE, control_queue
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FLEET, ROLLING_UPDATE, FailureType, control_queue
 
 
 async def status(world: FleetWorld, workflow_id: str) -> WorkflowExecutionStatus | None:

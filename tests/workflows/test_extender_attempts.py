@@ -9,7 +9,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.exceptions import ApplicationError
 
 from tests.workflows.conftest import Stage, asking, gone, placed, preempting, refused
-from wharfinger.scheduling.contracts.attempts import AttemptResult, FailureType, Wake
+from wharfinger.process.names import FailureType
+from wharfinger.scheduling.contracts.attempts import AttemptResult, Wake
 from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, ExtenderAnswers, ExtendersAnswered, ExtendersFailed
 from wharfinger.scheduling.contracts.scheduling import ASK_LIMIT, AskInput, BindInput, PlaceInput, RefusalInput
 

@@ -1,4 +1,4 @@
-"""What activities fail with: one interceptor maps every exception to one `ApplicationError` of a known type.
+"""What activities and runs fail with: an interceptor maps every exception to one `ApplicationError` of a known type.
 
 Outcomes are values and do not come through here. Temporal retries `Unavailable`. A `SchedulerError` ends the activity
 and its attempt; the attempt of a lone pod records it first. An unexpected error of a fleet's activity is retried as
@@ -12,11 +12,15 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import ValidationError
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from wharfinger.errors import RequestTooLarge, StoreError, UpstreamError
 from wharfinger.objects.model.texts import one_line
+from wharfinger.process.contract import Contract
+from wharfinger.process.names import FailureType
 
 log = logging.getLogger(__name__)
 
@@ -90,3 +94,30 @@ async def gather_to_end(several: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             raise answer
         results.append(answer)
     return results
+
+
+C = TypeVar("C", bound=Contract)
+PROBLEM_LIMIT = 1024
+"""Characters of the problems in the message."""
+
+
+def parsed(kind: type[C], request: Any, wanted: str) -> C:
+    """The workflow's input, from any client; an invalid one fails the run for good, with a one-line reason."""
+    try:
+        return kind.model_validate(request)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'input'}: {one['msg']}" for one in error.errors())
+        raise ApplicationError(
+            f"the input must be {wanted} ({problems[:PROBLEM_LIMIT]})",
+            type=FailureType.INVALID_INPUT,
+            non_retryable=True,
+        ) from None
+
+
+def has_chain_policy(policy: RetryPolicy | None) -> bool:
+    """Whether failures of this run lead to the next attempt for ever, as those of `attempts.chain_retry` do."""
+    return (
+        policy is not None
+        and policy.maximum_attempts == 0
+        and FailureType.WRONG_ID in (policy.non_retryable_error_types or ())
+    )

@@ -1,4 +1,4 @@
-"""Workflow ids, task queues and search attributes, and the queries that find runs by them.
+"""Workflow ids, task queues, search attributes and types of failures, and the queries that find runs by them.
 
 Every id begins with the cluster's name, so that clusters can share a Temporal namespace.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Container, Iterable, Mapping
+from enum import StrEnum
 from typing import Literal
 
 from wharfinger.errors import UsageError
@@ -33,6 +34,26 @@ NODE_EVICTION = "NodeEviction"
 SCHEDULE_PLACEMENT = "SchedulePlacement"
 ROLL_OUT_PLACEMENT = "RollOutPlacement"
 STAGED_UPDATE_RUN = "StagedUpdateRun"
+
+
+class FailureType(StrEnum):
+    """Types of the errors that fail a run, mostly an attempt; its retry policy retries all but the last two."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    """No node now: the pod waited, or was woken."""
+    CONTENDED = "Contended"
+    """Another pod took the room first."""
+    BEHIND = "Behind"
+    """This worker's cache has not seen the pod's revision in time."""
+    UNAVAILABLE = "Unavailable"
+    """The store did not answer: Temporal retries activities that write, the chain retries decisions."""
+    SCHEDULER_ERROR = "SchedulerError"
+    """A plugin raised, or something else that should not happen."""
+    WRONG_ID = "WrongWorkflowId"
+    """The run was started under an id that is not the pod's own; never retried."""
+    INVALID_INPUT = "InvalidInput"
+    """The input names no pod; never retried."""
+
 
 AFTER_COHORT = "cohort "
 """Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""

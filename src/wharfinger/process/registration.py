@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +21,6 @@ from wharfinger.etcd.store import Compare, Delete, Get, KeyValue, Lease, Operati
 from wharfinger.pressure import delays
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import Record
-from wharfinger.process.running import SignsOfLife
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -30,6 +29,10 @@ SLACK = 5.0
 """Seconds beyond the lease's time that a name may still be taken by an agent that is gone."""
 LOOK_EVERY = 2.0
 """Seconds between two looks at whether the record is still there."""
+
+
+TICK = 0.5
+"""Seconds between two signs of the event loop's life, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,33 @@ class LeasedName:
     def taken(self) -> str:
         """What is said where another process has the name."""
         return "runs" if self.kind == "hub" else "has an agent"
+
+
+class SignsOfLife:
+    """Signs of the event loop, by which a lease is kept alive: a process that hangs is replaced as one that died."""
+
+    def __init__(
+        self, clock: Callable[[], float], stall: float, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """`stall`: seconds without a sign after which the loop counts as hanging."""
+        self._clock = clock
+        self._stall = stall
+        self._pause = pause
+        self.give()
+
+    def give(self) -> None:
+        """The loop goes on now."""
+        self._given = self._clock()
+
+    async def run(self) -> None:
+        """Give a sign ten times within the stall, at least twice a second, until cancelled."""
+        while True:
+            self.give()
+            await self._pause(min(TICK, self._stall / 10))
+
+    def alive(self) -> bool:
+        """Whether the loop goes on; asked on the lease's thread."""
+        return self._clock() - self._given < self._stall
 
 
 class SharedLease(Protocol):

@@ -7,15 +7,12 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-TICK = 0.5
-"""Seconds between two signs of the event loop's life, at most."""
 
 
 def stop_on_signals(*, second: int | None = None) -> asyncio.Event:
@@ -74,33 +71,6 @@ async def breathe(began: float, clock: Callable[[], float], stretch: float) -> f
         return began
     await asyncio.sleep(0)
     return clock()
-
-
-class SignsOfLife:
-    """Signs of the event loop, by which a lease is kept alive: a process that hangs is replaced as one that died."""
-
-    def __init__(
-        self, clock: Callable[[], float], stall: float, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
-        """`stall`: seconds without a sign after which the loop counts as hanging."""
-        self._clock = clock
-        self._stall = stall
-        self._pause = pause
-        self.give()
-
-    def give(self) -> None:
-        """The loop goes on now."""
-        self._given = self._clock()
-
-    async def run(self) -> None:
-        """Give a sign ten times within the stall, at least twice a second, until cancelled."""
-        while True:
-            self.give()
-            await self._pause(min(TICK, self._stall / 10))
-
-    def alive(self) -> bool:
-        """Whether the loop goes on; asked on the lease's thread."""
-        return self._clock() - self._given < self._stall
 
 
 YOUNG = 50_000

@@ -28,7 +28,7 @@ from wharfinger.fleet.model.fleet import InstanceState
 from wharfinger.pressure import delays
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord
-from wharfinger.process.running import SignsOfLife
+from wharfinger.process.registration import SignsOfLife
 from wharfinger.programs.grants import OwnGrant
 from wharfinger.settings import LeaseSettings, WorkerSettings
 

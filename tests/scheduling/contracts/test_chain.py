@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from temporalio.common import RetryPolicy
 
-from wharfinger.scheduling.contracts.attempts import AttemptTimings, backoff, chain_retry, has_chain_policy
+from wharfinger.process.failures import has_chain_policy
+from wharfinger.scheduling.contracts.attempts import AttemptTimings, backoff, chain_retry
 
 OURS = chain_retry(AttemptTimings())
 

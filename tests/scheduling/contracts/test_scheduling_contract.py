@@ -12,13 +12,8 @@ from temporalio.api.common.v1 import Payload
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.process.connecting import data_converter
-from wharfinger.scheduling.contracts.attempts import (
-    AttemptInput,
-    AttemptResult,
-    AttemptTimings,
-    FailureType,
-    chain_retry,
-)
+from wharfinger.process.names import FailureType
+from wharfinger.scheduling.contracts.attempts import AttemptInput, AttemptResult, AttemptTimings, chain_retry
 from wharfinger.scheduling.contracts.computation import Computation
 from wharfinger.scheduling.contracts.extenders import NO_ANSWERS, AskExtenders, ExtendersAnswered, ExtendersFailed
 from wharfinger.scheduling.contracts.scheduling import (

@@ -31,18 +31,11 @@ from wharfinger.framework.profiles import load_profiles
 from wharfinger.objects.model.extenders import Extender
 from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.process.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id
+from wharfinger.process.names import FailureType, cohort_workflow_id, gang_workflow_id, pod_workflow_id
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.transactions import Limits
 from wharfinger.programs.loops import Loops
-from wharfinger.scheduling.contracts.attempts import (
-    AttemptInput,
-    AttemptTimings,
-    FailureType,
-    Wake,
-    backoff,
-    chain_retry,
-)
+from wharfinger.scheduling.contracts.attempts import AttemptInput, AttemptTimings, Wake, backoff, chain_retry
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.scheduling.loops.run_ends import RunEnds
 from wharfinger.scheduling.loops.signals import Attempts, TemporalSide

@@ -13,7 +13,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.scheduling.stage import Stage
 from wharfinger.etcd import keys
 from wharfinger.objects.model.pod import Pod, PodKey
-from wharfinger.scheduling.contracts.attempts import FailureType, Wake
+from wharfinger.process.names import FailureType
+from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortPod
 from wharfinger.scheduling.loops.cohorts import CohortNames, InputBudget
 from wharfinger.scheduling.loops.dispatcher import CHAINS

@@ -14,7 +14,7 @@ from wharfinger.fleet.contracts.fleets import FleetFailure
 from wharfinger.fleet.model.fleet import OutcomeName, Role
 from wharfinger.fleet.model.rollout import Busy, Memory
 from wharfinger.process.contract import Contract
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 
 INPUT_VERSION = 1
 """Of the workflows' inputs: the previous release must read it."""

@@ -41,7 +41,8 @@ from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.pressure import delays
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.running import SignsOfLife, first_to_end
+from wharfinger.process.registration import SignsOfLife
+from wharfinger.process.running import first_to_end
 from wharfinger.process.transactions import Limits
 from wharfinger.scheduling.contracts import promise_records
 from wharfinger.scheduling.model.promises import Imported, Importer, Promise

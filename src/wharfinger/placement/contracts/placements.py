@@ -15,7 +15,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from wharfinger.process.contract import Contract
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 
 PlacementOutcome = Literal["fulfilled", "unfulfilled", "unchanged", "gone"]
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from wharfinger.etcd.store import Event, KeyValue, Lease, Store
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.process.following import follow
-from wharfinger.process.running import SignsOfLife, first_to_end
+from wharfinger.process.registration import SignsOfLife
+from wharfinger.process.running import first_to_end
 from wharfinger.settings import LeaseSettings
 
 

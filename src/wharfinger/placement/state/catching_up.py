@@ -12,7 +12,7 @@ from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.placements import StreamRevisions
 from wharfinger.placement.state.delivery_view import DeliveryView
 from wharfinger.placement.state.hub_view import HubView
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 
 WITHIN = 5.0
 """Seconds."""

@@ -9,32 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ApplicationError
 
 from wharfinger.process.contract import Contract
-
-
-class FailureType(StrEnum):
-    """Types of the errors that fail an attempt; the chain's retry policy retries all but the last two."""
-
-    UNSCHEDULABLE = "Unschedulable"
-    """No node now: the pod waited, or was woken."""
-    CONTENDED = "Contended"
-    """Another pod took the room first."""
-    BEHIND = "Behind"
-    """This worker's cache has not seen the pod's revision in time."""
-    UNAVAILABLE = "Unavailable"
-    """The store did not answer: Temporal retries activities that write, the chain retries decisions."""
-    SCHEDULER_ERROR = "SchedulerError"
-    """A plugin raised, or something else that should not happen."""
-    WRONG_ID = "WrongWorkflowId"
-    """The run was started under an id that is not the pod's own; never retried."""
-    INVALID_INPUT = "InvalidInput"
-    """The input names no pod; never retried."""
+from wharfinger.process.names import FailureType
 
 
 class AttemptTimings(Contract):
@@ -158,15 +139,6 @@ def chain_retry(timings: AttemptTimings) -> RetryPolicy:
     )
 
 
-def has_chain_policy(policy: RetryPolicy | None) -> bool:
-    """Whether failures of this run lead to the next attempt for ever, as those of `chain_retry` do."""
-    return (
-        policy is not None
-        and policy.maximum_attempts == 0
-        and FailureType.WRONG_ID in (policy.non_retryable_error_types or ())
-    )
-
-
 def backoff(policy: RetryPolicy | None, attempt: int) -> float:
     """Seconds between this attempt and the next by the policy: doubling, up to its maximum."""
     if policy is None:
@@ -197,21 +169,3 @@ def required(details: Sequence[Any]) -> int:
         return 0
     wake, *newest = details
     return max(Wake.model_validate(wake).revision, *map(int, newest), 0)
-
-
-T = TypeVar("T", bound=Contract)
-PROBLEM_LIMIT = 1024
-"""Characters of the problems in the message."""
-
-
-def parsed(kind: type[T], request: Any, wanted: str) -> T:
-    """The workflow's input, from any client; an invalid one fails the run for good, with a one-line reason."""
-    try:
-        return kind.model_validate(request)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'input'}: {one['msg']}" for one in error.errors())
-        raise ApplicationError(
-            f"the input must be {wanted} ({problems[:PROBLEM_LIMIT]})",
-            type=FailureType.INVALID_INPUT,
-            non_retryable=True,
-        ) from None

@@ -17,8 +17,8 @@ from temporalio.common import RetryPolicy, SearchAttributeKey
 
 from wharfinger.objects.model.gang import MOST_TOGETHER
 from wharfinger.process.contract import Contract, Sparse
-from wharfinger.process.names import SEARCH_PODS
-from wharfinger.scheduling.contracts.attempts import AttemptTimings, FailureType, Wake
+from wharfinger.process.names import SEARCH_PODS, FailureType
+from wharfinger.scheduling.contracts.attempts import AttemptTimings, Wake
 from wharfinger.scheduling.contracts.computation import Computation, LateVerdict, PluginRefusal, ScoredNode
 from wharfinger.scheduling.contracts.eviction import Victim
 

@@ -11,7 +11,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from wharfinger.process.contract import Contract
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 
 
 class NodeInput(Contract):

@@ -6,7 +6,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wharfinger.errors import PluginError
 from wharfinger.process.failures import Failures
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 
 PODS_AND_NODES = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
 """A decision that failed is not retried by itself: the next attempt places again."""

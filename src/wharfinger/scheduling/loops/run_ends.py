@@ -21,7 +21,7 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 
 log = logging.getLogger(__name__)
 

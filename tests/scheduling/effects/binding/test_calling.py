@@ -24,8 +24,7 @@ from wharfinger.etcd import keys
 from wharfinger.framework.async_plugins import BindCall, CallLimits
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unschedulable
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.process.names import pod_workflow_id
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType, pod_workflow_id
 from wharfinger.scheduling.contracts.plugin_calls import PLUGIN_FAILED, Held, first_answers
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Rejected
 

@@ -23,7 +23,7 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.kubernetes.effects.adopting import Adopter
 from wharfinger.kubernetes.effects.promising import Promises
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 from wharfinger.scheduling.contracts.plugin_calls import Held, first_answers
 from wharfinger.scheduling.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.scheduling.effects.binding.right_to_bind import RightToBind

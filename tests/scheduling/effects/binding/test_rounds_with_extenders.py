@@ -13,7 +13,7 @@ from tests.scheduling.world import Hand
 from wharfinger.etcd import keys
 from wharfinger.framework.extenders.calls import ExtenderCalls
 from wharfinger.framework.profiles import load_profiles
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 from wharfinger.scheduling.contracts.group_payloads import bind_many_input
 from wharfinger.scheduling.contracts.scheduling import BindInput, Bound, Placed
 

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from tests.scheduling.world import Hand, World
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Put
-from wharfinger.scheduling.contracts.attempts import FailureType
+from wharfinger.process.names import FailureType
 from wharfinger.scheduling.contracts.cohort_scheduling import PlacedMany
 from wharfinger.scheduling.contracts.scheduling import Gone
 from wharfinger.settings import BindSettings
