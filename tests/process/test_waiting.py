@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from wharfinger.errors import Unavailable
-from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Store
+from wharfinger.process.following import KeyWatch, watching
 from wharfinger.process.waiting import Verdict, opened, wait_until
 from wharfinger.testing.memory_store import MemoryStore
 

@@ -28,7 +28,8 @@ from wharfinger.placement.contracts.placement_rollouts import RolloutInput
 from wharfinger.placement.contracts.placements import PlacementAttemptInput
 from wharfinger.placement.contracts.update_runs import UpdateRunInput
 from wharfinger.process import names
-from wharfinger.scheduling.contracts.attempts import AttemptInput, FailureType
+from wharfinger.process.names import FailureType
+from wharfinger.scheduling.contracts.attempts import AttemptInput
 from wharfinger.scheduling.contracts.cohort_scheduling import CohortInput
 from wharfinger.scheduling.contracts.node_eviction import NodeInput
 from wharfinger.scheduling.effects.open_runs import TASK_TIMEOUT

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wharfinger.errors import Compacted, Unavailable
-from wharfinger.etcd.key_watch import KeyWatch
 from wharfinger.etcd.store import Store
+from wharfinger.process.following import KeyWatch
 
 READ_AGAIN = 10.0
 """Seconds after which everything is read again though no change was seen."""

@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 from wharfinger.errors import InvalidObject
 from wharfinger.etcd import keys
-from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.fleet.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
 from wharfinger.fleet.effects.fencing import decoded, read_patiently
 from wharfinger.fleet.model.fleet import Exit, Grant
 from wharfinger.fleet.model.rollout import LATE
+from wharfinger.process.following import watching
 from wharfinger.process.records import InstanceRecord
 
 TICK = 2.0

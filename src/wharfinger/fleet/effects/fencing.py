@@ -15,12 +15,12 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wharfinger.errors import InvalidObject, StoreError, Unavailable, WharfingerError
 from wharfinger.etcd import keys
-from wharfinger.etcd.key_watch import KeyWatch
 from wharfinger.etcd.store import Compare, Condition, Get, KeyValue, Operation, Store
 from wharfinger.fleet.contracts.fleet_records import R, read_value
 from wharfinger.fleet.contracts.fleets import FleetFailure
 from wharfinger.fleet.model.fleet import Actor
 from wharfinger.process.failures import Failures
+from wharfinger.process.following import KeyWatch
 
 FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
 """Maps errors to what activities of fleets fail with."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from wharfinger.errors import Unavailable
 from wharfinger.etcd import keys
-from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Condition, Operation, Put, Store
 from wharfinger.fleet.contracts.fleet_records import stored
 from wharfinger.fleet.contracts.fleets import (
@@ -32,6 +31,7 @@ from wharfinger.fleet.effects.fencing import (
 )
 from wharfinger.fleet.model.fleet import HOST_LOST, Grant, Slot
 from wharfinger.fleet.model.rollout import LATE
+from wharfinger.process.following import watching
 
 TICK = 2.0
 """Seconds between two readings when nothing happens; each sends a heartbeat."""

@@ -20,7 +20,6 @@ from dataclasses import replace
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.etcd import keys
-from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import KeyValue, Page, Store
 from wharfinger.fleet.contracts.fleet_records import (
     Fact,
@@ -34,6 +33,7 @@ from wharfinger.fleet.contracts.fleet_records import (
 from wharfinger.fleet.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.fleet.state.fleet_pictures import Estate, Picture, SlotIncarnation
 from wharfinger.objects.documents import documents
+from wharfinger.process.following import KeyWatch, watching
 from wharfinger.process.records import ConfigStatusRecord, InstanceRecord, Record
 
 _READS = 5

@@ -28,7 +28,6 @@ from wharfinger.errors import (
     WharfingerError,
 )
 from wharfinger.etcd import keys
-from wharfinger.etcd.key_watch import watching
 from wharfinger.etcd.store import Compare, Lease, Put, Store
 from wharfinger.kubernetes.effects.adopting import Adopter, NotTheImporter
 from wharfinger.kubernetes.effects.copying import ApiWentBack, Copying, forget_copies
@@ -40,6 +39,7 @@ from wharfinger.kubernetes.loops.served_kinds import ServedKinds
 from wharfinger.objects.documents.times import rfc3339
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.pressure import delays
+from wharfinger.process.following import watching
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.registration import SignsOfLife
 from wharfinger.process.running import first_to_end

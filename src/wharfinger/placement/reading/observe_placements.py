@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import Compacted, NotFound, RevisionFuture, UsageError
-from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import KeyValue, Store
 from wharfinger.objects.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.placement.contracts import placement_keys
@@ -25,6 +24,7 @@ from wharfinger.placement.effects.questions import answer
 from wharfinger.placement.model.placement import PlacementDecision
 from wharfinger.placement.state.hub_view import HUB, MEMBERS, OBJECTS, STREAMS, HubView
 from wharfinger.placement.state.seen import SeenMember
+from wharfinger.process.following import KeyWatch, watching
 
 _OF_ALL = (
     placement_keys.member.prefix,

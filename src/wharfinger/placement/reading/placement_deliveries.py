@@ -13,7 +13,6 @@ from typing import Any
 from uuid import uuid4
 
 from wharfinger.errors import InvalidObject, NotFound, Unavailable, UsageError, WharfingerError
-from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Compare, Delete, KeyValue, Operation, Put, Store
 from wharfinger.objects.documents import kinds
 from wharfinger.objects.documents.kinds import Reference
@@ -30,6 +29,7 @@ from wharfinger.placement.reading.placement_delivery import PlacementDelivery, d
 from wharfinger.placement.reading.placement_goals import PATIENCE, PlacementGoal
 from wharfinger.placement.reading.written_objects import create, mark, new_object
 from wharfinger.process.committing import TRIES, author, readable
+from wharfinger.process.following import KeyWatch, watching
 from wharfinger.process.waiting import Verdict, opened, wait_until
 
 LONGEST_REASON = 200

@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 
 from wharfinger.errors import NotFound
-from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Store
 from wharfinger.objects.model.texts import counted
 from wharfinger.placement.contracts import placement_keys
@@ -18,6 +17,7 @@ from wharfinger.placement.reading.placement_conditions import DeliveredMember, D
 from wharfinger.placement.reading.placement_delivery import DeliveryReading, PlacementDelivery, delivery_of
 from wharfinger.placement.reading.placement_plans import supposed_of
 from wharfinger.process.committing import readable
+from wharfinger.process.following import KeyWatch, watching
 from wharfinger.process.waiting import Verdict
 
 PATIENCE = 300.0

@@ -80,7 +80,6 @@ class SchedulingLoops:
             attempts.seconds_after,
             shares_by(pool.profiles) if dispatching.take_turns else one_share,
         )
-        incoming = functools.cache(metrics.queue_incoming.labels)
         self.queue = SchedulingQueue(
             rules,
             dispatching,
@@ -89,7 +88,7 @@ class SchedulingLoops:
             window=Window(
                 dispatching.cohort_most, dispatching.cohorts_in_flight, task_timeout=TASK_TIMEOUT.total_seconds()
             ),
-            incoming=lambda part, cause: incoming(part, cause).inc(),
+            incoming=functools.cache(metrics.queue_incoming.labels),
         )
         self.dispatcher = Dispatcher(process, pool, self.queue, attempts, dispatching)
         kick = self.dispatcher.kick

@@ -96,10 +96,10 @@ class QueueParts:
         clock: Callable[[], float],
         spread: Callable[[], float] = lambda: 0.5,
         window: Window | None = None,
-        incoming: Callable[[str, str], None] = lambda _part, _cause: None,
+        incoming: Callable[[str, str], Any] | None = None,
     ) -> None:
-        """`spread` draws from [0, 1); `window` bounds the groups; `incoming` counts the pods that enter a part, by its
-        name and the cause.
+        """`spread` draws from [0, 1); `window` bounds the groups; `incoming`: the counter of the pods that enter a
+        part, by its name and the cause.
         """
         self._rules = rules
         self._clock = clock
@@ -197,7 +197,8 @@ class QueueParts:
 
     def _arrive(self, entry: Entry, part: Part, cause: str) -> None:
         entry.part = part
-        self._incoming(part.value, cause)
+        if self._incoming is not None:
+            self._incoming(part.value, cause).inc()
         if part is Part.WAITING:
             self._came_to_wait(entry)
 

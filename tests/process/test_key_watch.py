@@ -9,8 +9,8 @@ from time import monotonic
 import pytest
 
 from wharfinger.errors import Unavailable
-from wharfinger.etcd.key_watch import KeyWatch, watching
 from wharfinger.etcd.store import Read
+from wharfinger.process.following import KeyWatch, watching
 from wharfinger.testing.memory_store import MemoryStore
 
 LONG = 20.0
