@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 import orjson
 
@@ -20,94 +20,12 @@ from wharfinger.objects.documents.occupants import occupant
 from wharfinger.objects.documents.pod_specs import fields_of, what_is_read
 from wharfinger.objects.documents.pods import EACH_ANEW
 from wharfinger.objects.model.node import Node
-from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.pod import Pod, Revisions
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.model.surroundings import Surrounding
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def decode_pod(
-    value: bytes,
-    *,
-    namespace: str = "",
-    name: str = "",
-    create_revision: int = 0,
-    mod_revision: int = 0,
-    classes: PriorityClasses = NO_CLASSES,
-) -> Pod:
-    """A stored pod. Raises `InvalidObject`.
-
-    `namespace` and `name`, when given, are the key's and must be the object's (an object without a
-    namespace takes the key's). `classes`: those that are known now, by which the pod then has its priority.
-    """
-    obj = documents.parse(value)
-    check_key(obj, namespace=namespace, name=name)
-    return recurring_pod(
-        obj,
-        create_revision=create_revision,
-        mod_revision=mod_revision,
-        default_namespace=namespace or "default",
-        classes=classes,
-    )
-
-
-def recurring_pod(
-    obj: Mapping[str, Any],
-    *,
-    create_revision: int,
-    mod_revision: int,
-    default_namespace: str,
-    classes: PriorityClasses,
-) -> Pod:
-    """A pod from its mapping, whose parts are kept for the pods that are like it. Raises `InvalidObject`."""
-    return _pod(
-        obj,
-        create_revision=create_revision,
-        mod_revision=mod_revision,
-        default_namespace=default_namespace,
-        parts=RECURRING,
-        classes=classes,
-    )
-
-
-def decode_occupant(
-    value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
-) -> Pod | None:
-    """What a stored pod that `decode_pod` refuses still holds on the node it is bound to; None when that is nothing.
-
-    Never raises.
-    """
-    try:
-        obj = documents.parse(value)
-    except InvalidObject:
-        return None
-    return occupant(obj, namespace=namespace, name=name, create_revision=create_revision, mod_revision=mod_revision)
-
-
-def decode_node(value: bytes, *, name: str = "", create_revision: int = 0, mod_revision: int = 0) -> Node:
-    """A stored node. Raises `InvalidObject`; `name`, when given, is the key's and must be the object's."""
-    obj = documents.parse(value)
-    check_key(obj, namespace="", name=name)
-    return node_from_mapping(obj, create_revision=create_revision, mod_revision=mod_revision)
-
-
-def decode_surrounding(value: bytes, kind: str, *, namespace: str = "", name: str = "") -> Surrounding | None:
-    """A stored object of one of `surroundings.KINDS`; None for one that means nothing to any decision.
-
-    Raises `InvalidObject`; `namespace` and `name` as for pods.
-    """
-    obj = documents.parse(value)
-    check_key(obj, namespace=namespace, name=name)
-    return surrounding_from_mapping(obj, kind, default_namespace=namespace or "default")
-
-
-def pod_from_mapping(
-    obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0, default_namespace: str = "default"
-) -> Pod:
-    """A pod from its mapping. Raises `InvalidObject`."""
-    return _pod(obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=default_namespace)
 
 
 def _shallow(read: Callable[P, T]) -> Callable[P, T]:
@@ -123,24 +41,63 @@ def _shallow(read: Callable[P, T]) -> Callable[P, T]:
     return shallow
 
 
-_pod = _shallow(pods.pod)
+pod_from_mapping = _shallow(pods.pod)
+node_from_mapping = _shallow(nodes.node)
+surrounding_from_mapping = _shallow(surroundings.surrounding)
 
 
-@_shallow
-def node_from_mapping(obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0) -> Node:
-    """A node from its mapping. Raises `InvalidObject`."""
-    return nodes.node(obj, create_revision=create_revision, mod_revision=mod_revision)
+def decode_pod(
+    value: bytes,
+    *,
+    namespace: str = "",
+    name: str = "",
+    classes: PriorityClasses = NO_CLASSES,
+    **revisions: Unpack[Revisions],
+) -> Pod:
+    """A stored pod. Raises `InvalidObject`.
 
-
-@_shallow
-def surrounding_from_mapping(
-    obj: Mapping[str, Any], kind: str, *, default_namespace: str = "default"
-) -> Surrounding | None:
-    """An object of one of `surroundings.KINDS` from its mapping; None for one that means nothing to any decision.
-
-    Raises `InvalidObject`.
+    `namespace` and `name`, when given, are the key's and must be the object's (an object without a
+    namespace takes the key's). `classes`: those that are known now, by which the pod then has its priority.
     """
-    return surroundings.surrounding(obj, kind, default_namespace)
+    obj = documents.parse(value)
+    check_key(obj, namespace=namespace, name=name)
+    return recurring_pod(obj, default_namespace=namespace or "default", classes=classes, **revisions)
+
+
+def recurring_pod(
+    obj: Mapping[str, Any], *, default_namespace: str, classes: PriorityClasses, **revisions: Unpack[Revisions]
+) -> Pod:
+    """A pod from its mapping, whose parts are kept for the pods that are like it. Raises `InvalidObject`."""
+    return pod_from_mapping(obj, default_namespace=default_namespace, parts=RECURRING, classes=classes, **revisions)
+
+
+def decode_occupant(value: bytes, *, namespace: str, name: str, **revisions: Unpack[Revisions]) -> Pod | None:
+    """What a stored pod that `decode_pod` refuses still holds on the node it is bound to; None when that is nothing.
+
+    Never raises.
+    """
+    try:
+        obj = documents.parse(value)
+    except InvalidObject:
+        return None
+    return occupant(obj, namespace=namespace, name=name, **revisions)
+
+
+def decode_node(value: bytes, *, name: str = "", **revisions: Unpack[Revisions]) -> Node:
+    """A stored node. Raises `InvalidObject`; `name`, when given, is the key's and must be the object's."""
+    obj = documents.parse(value)
+    check_key(obj, namespace="", name=name)
+    return node_from_mapping(obj, **revisions)
+
+
+def decode_surrounding(value: bytes, kind: str, *, namespace: str = "", name: str = "") -> Surrounding | None:
+    """A stored object of one of `surroundings.KINDS`; None for one that means nothing to any decision.
+
+    Raises `InvalidObject`; `namespace` and `name` as for pods.
+    """
+    obj = documents.parse(value)
+    check_key(obj, namespace=namespace, name=name)
+    return surrounding_from_mapping(obj, kind, namespace or "default")
 
 
 # --- what recurs -----------------------------------------------------------------------------------
@@ -180,6 +137,16 @@ class Remembered(Generic[Part]):
             self._old, self._young = self._young, {}
         self._young[key] = part
 
+    def once(self, written: Any, read: Callable[[], Part]) -> Part:
+        """What `read` makes of a part as it is written: read once for all that have the same JSON."""
+        text = _json(written) if written else None
+        found = self.get(text) if text is not None else None
+        if found is None:
+            found = read()
+            if text is not None and found is not None:
+                self.put(_trimmed(text), found)
+        return found
+
 
 class Recurring:
     """The `pods.Parts` that remembers: what recurs from pod to pod, and with every change of a pod, is read once.
@@ -192,30 +159,16 @@ class Recurring:
 
     def __init__(self) -> None:
         self._labels = Remembered[Mapping[str, str]]()
-        self._controllers = Remembered[tuple[str, str]]()
+        self._controllers = Remembered[tuple[str, str] | None]()
         self._specs = Remembered[dict[str, Any]]()
 
     def labels(self, metadata: Mapping[str, Any]) -> Mapping[str, str]:
         """`metadata.labels`."""
-        written = metadata.get("labels")
-        text = _json(written) if written else None
-        found = self._labels.get(text) if text is not None else None
-        if found is None:
-            found = EACH_ANEW.labels(metadata)
-            if text is not None:
-                self._labels.put(_trimmed(text), found)
-        return found
+        return self._labels.once(metadata.get("labels"), lambda: EACH_ANEW.labels(metadata))
 
     def controller(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
         """From `metadata.ownerReferences`."""
-        written = metadata.get("ownerReferences")
-        text = _json(written) if written else None
-        found = self._controllers.get(text) if text is not None else None
-        if found is None:
-            found = EACH_ANEW.controller(metadata)
-            if text is not None and found is not None:
-                self._controllers.put(_trimmed(text), found)
-        return found
+        return self._controllers.once(metadata.get("ownerReferences"), lambda: EACH_ANEW.controller(metadata))
 
     def spec_fields(self, spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
         """All that follows from the specification, and from namespace and labels where it has an affinity."""

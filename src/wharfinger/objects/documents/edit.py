@@ -47,13 +47,8 @@ def refuse_pod(
     status = _part(pod, "status")
     wanted = {"type": POD_SCHEDULED, "status": "False", "reason": reason, "message": message}
     changed = _set_condition(status, wanted, now)
-    if nominated_node_name is not None and (status.get("nominatedNodeName") or "") != nominated_node_name:
-        changed = True
-        if nominated_node_name:
-            status["nominatedNodeName"] = nominated_node_name
-        else:
-            status.pop("nominatedNodeName", None)
-    return documents.to_json(pod) if changed else None
+    nominated = nominated_node_name is not None and _nominate(status, nominated_node_name)
+    return documents.to_json(pod) if changed or nominated else None
 
 
 def evict_pod(
@@ -103,14 +98,7 @@ def scheduled_since(raw: bytes) -> str:
 def nominate_pod(raw: bytes, node_name: str) -> bytes | None:
     """The pod nominated to a node, or to none (an empty text); None when it is so already."""
     pod = _object(raw)
-    status = _part(pod, "status")
-    if (status.get("nominatedNodeName") or "") == node_name:
-        return None
-    if node_name:
-        status["nominatedNodeName"] = node_name
-    else:
-        del status["nominatedNodeName"]
-    return documents.to_json(pod)
+    return documents.to_json(pod) if _nominate(_part(pod, "status"), node_name) else None
 
 
 def clear_nomination(raw: bytes, node_name: str) -> bytes | None:
@@ -140,6 +128,16 @@ def _part(obj: dict[str, Any], key: str) -> dict[str, Any]:
         raise InvalidObject(f"{key} is no mapping")
     obj[key] = own = dict(part or {})
     return own
+
+
+def _nominate(status: dict[str, Any], node_name: str) -> bool:
+    """Set the nomination, or clear it with an empty text; whether anything changed."""
+    if (status.get("nominatedNodeName") or "") == node_name:
+        return False
+    status["nominatedNodeName"] = node_name
+    if not node_name:
+        del status["nominatedNodeName"]
+    return True
 
 
 def _set_condition(status: dict[str, Any], wanted: Mapping[str, str], now: str) -> bool:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import decode, documents, edit
 from wharfinger.objects.documents.metadata import attempt_of, check_key, checked_object
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.node import Node
-from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.pod import Pod, Revisions
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 
 
@@ -43,18 +43,15 @@ class ObjectFormat(Protocol):
         *,
         namespace: str = "",
         name: str = "",
-        create_revision: int = 0,
-        mod_revision: int = 0,
         classes: PriorityClasses = NO_CLASSES,
+        **revisions: Unpack[Revisions],
     ) -> Pod:
         """A stored pod; see `documents.decode.decode_pod`."""
 
-    def decode_occupant(
-        self, value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
-    ) -> Pod | None:
+    def decode_occupant(self, value: bytes, *, namespace: str, name: str, **revisions: Unpack[Revisions]) -> Pod | None:
         """What an unreadable pod still holds on its node; None when that is nothing. Never raises."""
 
-    def decode_node(self, value: bytes, *, name: str = "", create_revision: int = 0, mod_revision: int = 0) -> Node:
+    def decode_node(self, value: bytes, *, name: str = "", **revisions: Unpack[Revisions]) -> Node:
         """A stored node."""
 
     def attempt_of(self, value: bytes) -> str:

@@ -25,7 +25,7 @@ RESOURCE_LIMIT = 128
 """Resources that one node may offer; no real node has half of them. Each is a column over all nodes."""
 
 
-def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
+def node(given: object, *, create_revision: int = 0, mod_revision: int = 0) -> Node:
     """Read a node; raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, "Node")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Unpack
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.fields import LIST_LIMIT, TEXT_LIMIT, quantities
@@ -16,10 +16,10 @@ from wharfinger.objects.documents.metadata import check_key
 from wharfinger.objects.documents.pods import pod
 from wharfinger.objects.model.conditions import POD_RESIZE_PENDING
 from wharfinger.objects.model.node import PODS
-from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.pod import Pod, Revisions
 
 
-def occupant(given: object, *, namespace: str, name: str, create_revision: int, mod_revision: int) -> Pod | None:
+def occupant(given: object, *, namespace: str, name: str, **revisions: Unpack[Revisions]) -> Pod | None:
     """The pod with what it holds, and nothing else of it.
 
     None when the object is another one than its key says, names no node, or cannot be read at all.
@@ -27,7 +27,7 @@ def occupant(given: object, *, namespace: str, name: str, create_revision: int, 
     with suppress(InvalidObject, RecursionError):
         held = stand_in(given, namespace=namespace, name=name)
         if held is not None:
-            return pod(held, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace)
+            return pod(held, default_namespace=namespace, **revisions)
     return None
 
 
@@ -115,7 +115,7 @@ def _valid(spec: Mapping[str, Any]) -> bool:
     """Whether a pod may have this spec."""
     obj = {"metadata": {"name": "any"}, "spec": spec}
     try:
-        pod(obj, create_revision=0, mod_revision=0, default_namespace="default")
+        pod(obj)
     except InvalidObject:
         return False
     return True

@@ -109,9 +109,9 @@ EACH_ANEW = EachAnew()
 def pod(
     given: object,
     *,
-    create_revision: int,
-    mod_revision: int,
-    default_namespace: str,
+    create_revision: int = 0,
+    mod_revision: int = 0,
+    default_namespace: str = "default",
     parts: Parts = EACH_ANEW,
     classes: PriorityClasses = NO_CLASSES,
 ) -> Pod:

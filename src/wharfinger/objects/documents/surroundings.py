@@ -48,7 +48,7 @@ KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, DEVICE_CLA
 """All kinds that are read here, or in `storage`."""
 
 
-def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding | None:
+def surrounding(given: object, kind: str, default_namespace: str = "default") -> Surrounding | None:
     """Read an object of one of the `KINDS`; None for one that means nothing to any decision. Raises `InvalidObject`."""
     if kind == "Namespace":
         return namespace(given)

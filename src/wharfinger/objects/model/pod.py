@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from wharfinger.objects.model.selectors import (
     NodeSelectorTerm,
@@ -23,10 +23,16 @@ HOST_NETWORK_IN_USER_NAMESPACE = "UserNamespacesHostNetworkSupport"
 """A pod may be on the host's network and in a user namespace of its own."""
 NO_FEATURES: frozenset[str] = frozenset()
 
-
 DEFAULT_SCHEDULER = "default-scheduler"
 NOTHING: Mapping[str, int] = MappingProxyType({})
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class Revisions(TypedDict, total=False):
+    """Of a stored object; 0 where they are left out."""
+
+    create_revision: int
+    mod_revision: int
 
 
 class PodKey(NamedTuple):

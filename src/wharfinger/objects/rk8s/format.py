@@ -8,14 +8,14 @@ A bind sets `node_name` and changes no other byte. Nothing else is written into 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents import decode
 from wharfinger.objects.documents.occupants import occupant
 from wharfinger.objects.model.formats import ClusterFormat
 from wharfinger.objects.model.node import Node
-from wharfinger.objects.model.pod import Pod
+from wharfinger.objects.model.pod import Pod, Revisions
 from wharfinger.objects.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.objects.rk8s import documents, edit
 from wharfinger.objects.rk8s.fields import NAMESPACE
@@ -44,37 +44,23 @@ class Rk8sFormat:
         *,
         namespace: str = "",
         name: str = "",
-        create_revision: int = 0,
-        mod_revision: int = 0,
         classes: PriorityClasses = NO_CLASSES,
+        **revisions: Unpack[Revisions],
     ) -> Pod:
         """A pod whose uid is made of its create revision: rk8s gives another one to a document without a uid at each
         reading.
         """
-        return decode.recurring_pod(
-            documents.parse_pod(value, name),
-            create_revision=create_revision,
-            mod_revision=mod_revision,
-            default_namespace=NAMESPACE,
-            classes=classes,
-        )
+        obj = documents.parse_pod(value, name)
+        return decode.recurring_pod(obj, default_namespace=NAMESPACE, classes=classes, **revisions)
 
-    def decode_occupant(
-        self, value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
-    ) -> Pod | None:
+    def decode_occupant(self, value: bytes, *, namespace: str, name: str, **revisions: Unpack[Revisions]) -> Pod | None:
         """What can be read of what an invalid pod holds."""
         held = held_by(value, name)
-        if held is None:
-            return None
-        return occupant(
-            held, namespace=NAMESPACE, name=name, create_revision=create_revision, mod_revision=mod_revision
-        )
+        return None if held is None else occupant(held, namespace=NAMESPACE, name=name, **revisions)
 
-    def decode_node(self, value: bytes, *, name: str = "", create_revision: int = 0, mod_revision: int = 0) -> Node:
+    def decode_node(self, value: bytes, *, name: str = "", **revisions: Unpack[Revisions]) -> Node:
         """A node."""
-        return decode.node_from_mapping(
-            documents.parse_node(value, name), create_revision=create_revision, mod_revision=mod_revision
-        )
+        return decode.node_from_mapping(documents.parse_node(value, name), **revisions)
 
     def attempt_of(self, value: bytes) -> str:
         """The pod does not say it: its `boundby` record does."""
