@@ -57,7 +57,7 @@ async def test_reads_leave_a_server_in_trouble_and_writes_to_it_are_in_doubt(
     async def fail(_: Any) -> Any:
         return answer
 
-    async with serving({Method.RANGE: fail, Method.PUT: fail}) as url:
+    async with serving({Method.RANGE: fail, Method.TXN: fail}) as url:
         async with EtcdStore(hasty(spoken, url, steady_etcd.url)) as store:
             with pytest.raises(Unavailable) as refused:
                 await store.put("/troubled", b"1")
@@ -87,7 +87,7 @@ async def test_a_token_is_never_shown(tmp_path: Path, caplog: pytest.LogCaptureF
     async def fail(_: Any) -> Any:
         return grpc.StatusCode.INTERNAL, "something"
 
-    async with serving({Method.AUTHENTICATE: login, Method.PUT: fail}) as url:
+    async with serving({Method.AUTHENTICATE: login, Method.TXN: fail}) as url:
         settings = spoken(endpoints=(url,), user="clerk", password_file=password, deadline=1.0)
         async with EtcdStore(settings) as store:
             with pytest.raises(Unavailable, match="the write may have happened: something") as refused:

@@ -74,5 +74,5 @@ async def test_a_reset_hides_no_refused_certificate(tmp_path: Path, certified: b
         settings = EtcdSettings(endpoints=(endpoint,), ca=ours.pem, cert=friend.cert, key=friend.key)
         connection = Connection(settings, lambda *_: Resetting(), Random(1))
         with pytest.raises(Unavailable if certified else AccessDenied):
-            await connection.call(Method.PUT, {}, repeatable=False)
+            await connection.call(Method.TXN, {}, repeatable=False)
         await answering

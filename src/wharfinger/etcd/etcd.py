@@ -168,18 +168,6 @@ class EtcdStore(Store):
         answer = await self._call(Method.TXN, request, repeatable=reads)
         return spelled.txn_result(answer, success, failure)
 
-    async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
-        """Write one key unconditionally; answers the revision."""
-        spelled = self._connection.wire
-        answer = await self._call(Method.PUT, wire.put(key, value, lease), repeatable=False)
-        return spelled.header_revision(answer)
-
-    async def delete(self, key: str) -> bool:
-        """Delete one key; whether it existed."""
-        spelled = self._connection.wire
-        answer = await self._call(Method.DELETE, wire.delete(key), repeatable=False)
-        return spelled.deleted(answer) > 0
-
     async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
         """A new lease of `ttl` seconds (rounded up; etcd may grant more), kept by a thread of its own."""
         sent = self._clock()

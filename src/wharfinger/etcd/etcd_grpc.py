@@ -57,8 +57,6 @@ OPTIONS = (
 )
 METHODS = {
     Method.RANGE: ("KV/Range", "Range"),
-    Method.PUT: ("KV/Put", "Put"),
-    Method.DELETE: ("KV/DeleteRange", "DeleteRange"),
     Method.TXN: ("KV/Txn", "Txn"),
     Method.WATCH: ("Watch/Watch", "Watch"),
     Method.GRANT: ("Lease/LeaseGrant", "LeaseGrant"),

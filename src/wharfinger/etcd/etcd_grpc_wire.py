@@ -123,12 +123,6 @@ def range_result(answer: Any) -> tuple[tuple[KeyValue, ...], bool]:
     return tuple(map(key_value, answer.kvs)), answer.more
 
 
-def deleted(answer: Any) -> int:
-    """How many keys a delete removed."""
-    count: int = answer.deleted
-    return count
-
-
 def granted(answer: Any) -> tuple[int, float]:
     """A new lease's id and its time in seconds."""
     return answer.ID, float(answer.TTL)

@@ -51,11 +51,6 @@ def range_result(answer: Mapping[str, Any]) -> tuple[tuple[KeyValue, ...], bool]
     return tuple(map(key_value, answer.get("kvs", ()))), bool(answer.get("more"))
 
 
-def deleted(answer: Mapping[str, Any]) -> int:
-    """How many keys a delete removed."""
-    return int(answer.get("deleted", 0))
-
-
 def granted(answer: Mapping[str, Any]) -> tuple[int, float]:
     """A new lease's id and its time in seconds."""
     return int(answer["ID"]), float(answer["TTL"])

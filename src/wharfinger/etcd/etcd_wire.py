@@ -26,8 +26,6 @@ class Method(Enum):
     """
 
     RANGE = "/kv/range"
-    PUT = "/kv/put"
-    DELETE = "/kv/deleterange"
     TXN = "/kv/txn"
     WATCH = "/watch"
     GRANT = "/lease/grant"
@@ -78,9 +76,6 @@ class Wire(Protocol):
 
     def range_result(self, answer: Any) -> tuple[tuple[KeyValue, ...], bool]:
         """The keys of an answer, and whether there are more."""
-
-    def deleted(self, answer: Any) -> int:
-        """How many keys a delete removed."""
 
     def txn_result(self, answer: Any, success: Sequence[Operation], failure: Sequence[Operation]) -> TxnResult:
         """The outcome of a transaction, with the answers of the `Get`s of the branch that ran."""
@@ -133,16 +128,6 @@ def page(start: bytes, end: bytes, revision: int, limit: int, *, keys_only: bool
     return {"key": start, "range_end": end, "revision": revision, "limit": limit, "keys_only": keys_only}
 
 
-def put(key: str, value: bytes, lease: int) -> Request:
-    """Write one key."""
-    return {"key": key_bytes(key), "value": value, "lease": lease}
-
-
-def delete(key: str) -> Request:
-    """Delete one key."""
-    return {"key": key_bytes(key)}
-
-
 def txn(compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]) -> Request:
     """Compare, then run one of two lists of operations. Raises `UsageError` for an unknown target."""
     return {
@@ -165,10 +150,10 @@ def _compare(compare: Condition) -> Request:
 
 
 def _operation(operation: Operation) -> Request:
+    key = key_bytes(operation.key)
     if isinstance(operation, Put):
-        return {"request_put": put(operation.key, operation.value, operation.lease)}
-    field = "request_range" if isinstance(operation, Get) else "request_delete_range"
-    return {field: delete(operation.key)}
+        return {"request_put": {"key": key, "value": operation.value, "lease": operation.lease}}
+    return {"request_range" if isinstance(operation, Get) else "request_delete_range": {"key": key}}
 
 
 def watch(prefix: bytes, start_revision: int, *, previous: bool) -> Request:

@@ -80,21 +80,13 @@ class Rk8sKeys(Store):
     async def txn(
         self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
     ) -> TxnResult:
-        """See `Store`."""
+        """See `Store`. Raises `UsageError` for a put of a pod in another namespace than `default`."""
         done = await self._store.txn(
             [_condition(one) for one in compares],
             [_operation(one) for one in success],
             [_operation(one) for one in failure],
         )
         return TxnResult(done.succeeded, done.revision, tuple(_inward_kv(kv) for kv in done.reads))
-
-    async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
-        """See `Store`. Raises `UsageError` for a pod in another namespace than `default`."""
-        return await self._store.put(_written(key), value, lease=lease)
-
-    async def delete(self, key: str) -> bool:
-        """See `Store`."""
-        return await self._store.delete(_outward(key))
 
     async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
         """See `Store`."""

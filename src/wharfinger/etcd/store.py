@@ -237,9 +237,11 @@ class Store(Protocol):
 
     async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
         """Write one key unconditionally; answers the revision."""
+        return (await self.txn((), (Put(key, value, lease),))).revision
 
     async def delete(self, key: str) -> bool:
         """Delete one key; whether it existed."""
+        return (await self.txn((), (Get(key), Delete(key)))).reads[0] is not None
 
     async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
         """A new lease of `ttl` seconds, renewed by a thread of its own every third of it.

@@ -23,13 +23,11 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from wharfinger.errors import Compacted, RevisionWentBack, StoreError, Unavailable
 from wharfinger.etcd.store import (
     Condition,
-    Delete,
     Event,
     Get,
     Lease,
     Operation,
     Page,
-    Put,
     Read,
     Store,
     TxnResult,
@@ -173,14 +171,6 @@ class MemoryStore(Store):
         if lost is not None:
             raise lost
         return result
-
-    async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
-        """Write one key unconditionally; answers the revision."""
-        return (await self.txn((), (Put(key, value, lease),))).revision
-
-    async def delete(self, key: str) -> bool:
-        """Delete one key; whether it existed."""
-        return (await self.txn((), (Get(key), Delete(key)))).reads[0] is not None
 
     def watch(
         self, prefix: str, start_revision: int, *, previous: bool = False

@@ -73,14 +73,6 @@ class PromptStore(Store):
         """See `Store`."""
         return await self._soon(self._inner.txn(compares, success, failure))
 
-    async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
-        """See `Store`."""
-        return await self._soon(self._inner.put(key, value, lease=lease))
-
-    async def delete(self, key: str) -> bool:
-        """See `Store`."""
-        return await self._soon(self._inner.delete(key))
-
     async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
         """See `Store`."""
         return await self._soon(self._inner.grant_lease(ttl, alive=alive))
