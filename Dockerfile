@@ -1,4 +1,5 @@
-# The worker. Built as a wheel first, so that the image holds what is shipped and no compiler. It runs as a user of its
+# The worker. Built as a wheel first, so that the image holds what is shipped and no compiler. All packages are locked
+# with their hashes. It runs as a user of its
 # own and needs no file that it can write (`--read-only`): Python's bytecode is made here, not at each start.
 #
 #   docker build -t wharfinger .
@@ -6,6 +7,10 @@
 
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
+COPY requirements requirements
+RUN python -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt \
+    && python -m venv /opt/wharfinger \
+    && /opt/wharfinger/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 COPY workflows workflows
@@ -13,7 +18,8 @@ COPY activities activities
 COPY tools tools
 COPY examples examples
 COPY deploy deploy
-RUN python -m venv /opt/wharfinger && /opt/wharfinger/bin/pip install --no-cache-dir .
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /opt/build . \
+    && /opt/wharfinger/bin/pip install --no-cache-dir --no-deps /opt/build/*.whl
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/wharfinger /opt/wharfinger

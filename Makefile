@@ -15,7 +15,12 @@
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
 #   make kubernetes-merge-keys   list how kubectl apply merges lists anew, from the Go module in tools/kubernetes-merge-keys
 #   make contract   the contract for other languages anew, from the workflows and their models
-#   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
+#   make setup   virtual environment with the locked packages, this package in it, etcd and Temporal; quick when done before
+#   make interpreters   the quick tests on each Python from 3.11 to 3.14 that is on this machine
+#   make lock    writes requirements/ for what pyproject.toml names; UPGRADE=1 takes the newest versions
+#   make audit   known vulnerabilities of the locked packages; says so where their data cannot be reached
+#   make pins    writes the digests of etcd's and Temporal's archives, from their projects' own lists
+#   make release-check   what must hold before a release: all digests are pinned
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 #   make kubernetes-servers   Kubernetes' API server and scheduler, for the tests that run them (`make test`: likewise)
 
@@ -23,11 +28,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+RELEASE := build/release
+# The lock of development is made first: what the others have in common with it, they have in the same version.
+LOCK = UV_CUSTOM_COMPILE_COMMAND="make lock" $(RELEASE)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url $(if $(UPGRADE),--upgrade)
+LOCK_ALIKE = $(LOCK) --constraints requirements/development.txt
 
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
+.PHONY: interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -81,14 +91,14 @@ bench: setup
 	@$(BIN)/python benchmarks/rollout.py --runs 100
 	@$(BIN)/python benchmarks/kubernetes.py --turns 2 --import 0
 
-# The environment is made again from what pyproject.toml names whenever that changes.
-$(VENV)/.dependencies: pyproject.toml
+# The environment is made again from the lock whenever that or pyproject.toml changes.
+$(VENV)/.dependencies: pyproject.toml requirements/development.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; a minute or so) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install 'setuptools>=77'
-	@$(PIP) install --no-build-isolation --config-settings editable_mode=strict --editable '.[dev]'
+	@$(PIP) install --require-hashes --requirement requirements/development.txt
+	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=strict --editable .
 	@rm -f $(VENV)/.files && touch $@
 
 # A strict editable install is a tree of links, one a file (type checkers need it: two wings are mapped into
@@ -120,7 +130,7 @@ kubernetes-merge-keys:
 
 # Chromium by the system's packages, and what drives it. Tests in a browser are skipped, in one line, where it is not there.
 browser: linked
-	@$(PIP) install 'playwright>=1.50' 'axe-playwright-python>=0.1.4'
+	@$(PIP) install --require-hashes --requirement requirements/browser.txt
 	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 
 # A cluster of 5,000 nodes and 50,000 pods in memory, and the page before it: some minutes. Then the quick start in
@@ -128,6 +138,38 @@ browser: linked
 pictures: setup
 	@$(BIN)/python -m tests.page.pictures docs/pictures
 	@$(BIN)/python -m tests.page.temporal_pictures docs/pictures
+
+interpreters:
+	@tools/release/interpreters.sh
+
+# Programs for those who lock, audit and release, in an environment of their own.
+$(RELEASE)/.done: requirements/release.txt
+	@test -x $(RELEASE)/bin/python || $(PYTHON) -m venv $(RELEASE)
+	@$(RELEASE)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --requirement $<
+	@touch $@
+
+lock: $(RELEASE)/.done
+	@$(LOCK) --extra dev pyproject.toml --output-file requirements/development.txt
+	@$(LOCK_ALIKE) pyproject.toml --output-file requirements/runtime.txt
+	@$(LOCK_ALIKE) --extra browser pyproject.toml --output-file requirements/browser.txt
+	@$(LOCK_ALIKE) --group build --output-file requirements/build.txt
+	@$(LOCK_ALIKE) --group release --output-file requirements/release.txt
+
+audit: $(RELEASE)/.done
+	@$(RELEASE)/bin/python tools/release/audit.py requirements/*.txt
+
+# The head of the file, which says what it is, stays.
+pins: linked
+	@$(BIN)/python -m wharfinger.dev.releases --fetch > build/pins
+	@{ sed '/^[^#]/d' src/wharfinger/dev/SHA256SUMS; cat build/pins; } > build/SHA256SUMS
+	@mv build/SHA256SUMS src/wharfinger/dev/SHA256SUMS
+
+# Each step is a target of its own; all are tried.
+release-check:
+	@$(MAKE) --no-print-directory --keep-going release-pins
+
+release-pins: linked
+	@$(BIN)/python -m wharfinger.dev.releases
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -10,7 +10,7 @@ from wharfinger.dev.binaries import (
     KUBE_APISERVER,
     KUBE_SCHEDULER,
     TEMPORAL,
-    in_tools,
+    kept,
     locate,
     on_path,
     pinned,
@@ -68,7 +68,7 @@ def test_the_pinned_version_or_a_later_patch_on_the_path_is_taken(
 @pytest.mark.servers  # where nothing is set up yet, they are built
 def test_the_servers_of_the_set_up_are_found() -> None:
     for wanted in binaries.PROGRAMS:
-        assert locate(wanted) in (on_path(wanted), in_tools(wanted))
+        assert locate(wanted) in (on_path(wanted), kept(wanted))
 
 
 @pytest.mark.servers

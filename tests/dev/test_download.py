@@ -1,97 +1,236 @@
-"""The download of Temporal's command line: nothing becomes a program whose checksum is not the pinned one."""
+"""Downloads are resumed, limited, and checked before anything reads them."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
+import random
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
-from wharfinger.dev import download
-from wharfinger.dev.binaries import TEMPORAL, _pin
+from tests.dev.release_server import ReleaseServer, serving, tar_gz, zipped
+from tests.etcd.certificates import Authority
+from wharfinger.dev.download import LIMITS, Limits, NotDownloaded, fetch, sums_in, text_of, unpack
 from wharfinger.dev.progress import Lines
 
-HERE = ("linux", "amd64")
-NAME = "temporal_cli_1.8.2_linux_amd64.tar.gz"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+CONTENT = random.Random(7).randbytes(300_000)
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+QUIET = Lines(lambda _: None)
 
 
 @pytest.fixture
-def releases(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A base URL, and the folder of version v1.8.2 below it."""
-    folder = tmp_path / "releases" / "v1.8.2"
-    folder.mkdir(parents=True)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder.parent)))
-    Thread(target=partial(server.serve_forever, 0.01), daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", folder
-    finally:
-        server.shutdown()
-        server.server_close()
+def server() -> Iterator[ReleaseServer]:
+    with serving() as served:
+        served.put("/a.tar.gz", CONTENT)
+        yield served
 
 
-def archive(
-    name: str = "temporal", content: bytes = b"#!/bin/sh\necho hello\n", kind: bytes = tarfile.REGTYPE
-) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as members:
-        info = tarfile.TarInfo(name)
-        info.size, info.type, info.linkname = len(content) if kind == tarfile.REGTYPE else 0, kind, "/etc/passwd"
-        members.addfile(info, io.BytesIO(content) if kind == tarfile.REGTYPE else None)
-    return packed.getvalue()
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where downloads go."""
+    return tmp_path / "a.tar.gz"
 
 
-def fetched(releases: tuple[str, Path], target: Path, pinned: bytes) -> str:
-    digests = {("v1.8.2", *HERE): hashlib.sha256(pinned).hexdigest()}
-    return download.fetch("v1.8.2", target, Lines(lambda _: None), releases=releases[0], digests=digests, here=HERE)
+def download(server: ReleaseServer, file: Path, limits: Limits = LIMITS, digest: str = DIGEST) -> None:
+    fetch(f"{server.url}/a.tar.gz", file, digest, QUIET, limits)
 
 
-def test_a_release_with_the_pinned_checksum_becomes_the_program(releases: tuple[str, Path], tmp_path: Path) -> None:
-    (releases[1] / NAME).write_bytes(archive())
-    target = tmp_path / "temporal"
-    assert fetched(releases, target, archive()) == ""
-    assert target.read_bytes() == b"#!/bin/sh\necho hello\n"
+def test_file_with_the_digest_is_kept(server: ReleaseServer, file: Path) -> None:
+    download(server, file)
+
+    assert file.read_bytes() == CONTENT
+
+
+def test_wrong_digest_leaves_no_file(server: ReleaseServer, file: Path) -> None:
+    with pytest.raises(NotDownloaded, match=f"has the SHA-256 {DIGEST}, expected 00"):
+        download(server, file, digest="0" * 64)
+
+    assert not file.exists()
+    assert len(server.asked) == 1
+
+
+def test_missing_file_is_reported(server: ReleaseServer, file: Path) -> None:
+    server.files.clear()
+
+    with pytest.raises(NotDownloaded, match=r"a\.tar\.gz: HTTP Error 404"):
+        download(server, file)
+
+    assert not file.exists()
+
+
+def test_broken_connection_is_resumed_at_once(server: ReleaseServer, file: Path) -> None:
+    server.cut_to, server.cuts = 100_000, 2
+
+    download(server, file)
+
+    assert file.read_bytes() == CONTENT
+    assert [wanted for _, wanted in server.asked] == [None, "bytes=100000-", "bytes=200000-"]
+
+
+def test_half_a_file_is_completed_by_the_next_call(server: ReleaseServer, file: Path) -> None:
+    server.cut_to = 100_000
+    with pytest.raises(NotDownloaded, match="the connection ended after 100000 of 300000 bytes"):
+        download(server, file, replace(LIMITS, tries=1))
+
+    download(server, file)
+
+    assert file.read_bytes() == CONTENT
+    assert server.asked[1] == ("/a.tar.gz", "bytes=100000-")
+
+
+def test_complete_file_of_an_earlier_call_is_not_asked_for(server: ReleaseServer, file: Path) -> None:
+    file.write_bytes(CONTENT)
+
+    download(server, file)
+
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("beginning", [b"of another file", CONTENT + b"and more", CONTENT[::-1]])
+def test_beginning_of_another_file_is_given_up(server: ReleaseServer, file: Path, beginning: bytes) -> None:
+    file.write_bytes(beginning)
+
+    download(server, file)
+
+    assert file.read_bytes() == CONTENT
+
+
+def test_server_without_ranges_sends_the_file_anew(server: ReleaseServer, file: Path) -> None:
+    server.ranges = False
+    file.write_bytes(CONTENT[:1000])
+
+    download(server, file)
+
+    assert file.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("says_length", [True, False])
+def test_file_that_is_too_large_is_given_up(server: ReleaseServer, file: Path, says_length: bool) -> None:
+    server.says_length = says_length
+
+    with pytest.raises(NotDownloaded, match="more than 0 MiB are not taken"):
+        download(server, file, replace(LIMITS, bytes=1000))
+
+    assert not file.exists() or file.stat().st_size <= 1000
+
+
+def test_server_that_falls_silent_is_given_up(server: ReleaseServer, file: Path) -> None:
+    server.silence = 0.5
+
+    with pytest.raises(NotDownloaded, match="timed out"):
+        download(server, file, replace(LIMITS, silence=0.05))
+
+
+def test_slow_server_is_given_up_at_the_deadline_and_resumed(server: ReleaseServer, file: Path) -> None:
+    server.silence = 0.05
+    with pytest.raises(NotDownloaded, match="not done in time"):
+        download(server, file, replace(LIMITS, whole=0.08))
+    begun = file.stat().st_size
+    server.silence = 0.0
+
+    download(server, file)
+
+    assert 0 < begun < len(CONTENT)
+    assert file.read_bytes() == CONTENT
+
+
+def test_proxy_of_the_environment_is_used(server: ReleaseServer, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    fetch("http://releases.invalid/a.tar.gz", file, DIGEST, QUIET)
+
+    assert server.asked == [("http://releases.invalid/a.tar.gz", None)]
+
+
+def test_authority_of_the_environment_is_trusted(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path, "downloads")
+    with serving(authority.sign("server", host="127.0.0.1")) as server:
+        server.put("/a.tar.gz", CONTENT)
+        with pytest.raises(NotDownloaded, match="CERTIFICATE_VERIFY_FAILED"):
+            download(server, file)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.pem))
+
+        download(server, file)
+
+    assert file.read_bytes() == CONTENT
+
+
+def test_redirect_away_from_tls_is_refused(
+    server: ReleaseServer, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path, "downloads")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.pem))
+    with serving(authority.sign("server", host="127.0.0.1")) as secure:
+        secure.redirects["/a.tar.gz"] = f"{server.url}/a.tar.gz"
+        with pytest.raises(NotDownloaded, match="redirected to an address without TLS"):
+            download(secure, file)
+
+    assert server.asked == []
+
+
+def test_redirect_is_followed_with_the_range(server: ReleaseServer, file: Path) -> None:
+    server.put("/elsewhere", CONTENT)
+    server.redirects["/a.tar.gz"] = f"{server.url}/elsewhere"
+    file.write_bytes(CONTENT[:1000])
+
+    download(server, file)
+
+    assert server.asked[-1] == ("/elsewhere", "bytes=1000-")
+
+
+def test_list_of_digests_may_have_comments_and_signs_of_binary_files(server: ReleaseServer) -> None:
+    server.put("/SHA256SUMS", f"# of a release\n\n{DIGEST.upper()} *a.tar.gz\n{'1' * 64}  ./b.zip\n".encode())
+
+    assert sums_in(text_of(f"{server.url}/SHA256SUMS")) == {"a.tar.gz": DIGEST, "b.zip": "1" * 64}
+
+
+@pytest.mark.parametrize("line", ["<html>", f"{DIGEST[:-1]}  a", DIGEST, f"{DIGEST}  a b"])
+def test_list_with_another_line_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="line 2 is no SHA-256"):
+        sums_in(f"{DIGEST}  a\n{line}\n")
+
+
+def test_list_that_is_too_large_or_no_text_is_refused(server: ReleaseServer) -> None:
+    server.put("/large", b"0" * (1 << 21))
+    server.put("/bytes", b"\xff\xfe")
+
+    for name in ("large", "bytes"):
+        with pytest.raises(NotDownloaded, match=name):
+            text_of(f"{server.url}/{name}")
+
+
+@pytest.mark.parametrize(("name", "pack"), [("a.tar.gz", tar_gz), ("a.zip", zipped)])
+def test_only_the_named_file_is_unpacked(name: str, pack: type, tmp_path: Path) -> None:
+    archive = tmp_path / name
+    archive.write_bytes(pack({"../../evil": b"evil", "a/etcdctl": b"no", "a/etcd": b"yes", "a/etcd/x": b"no"}))
+    target = tmp_path / "unpacked" / "etcd"
+    target.parent.mkdir()
+
+    unpack(archive, "a/etcd", target)
+
+    assert target.read_bytes() == b"yes"
     assert target.stat().st_mode & 0o777 == 0o755
+    assert sorted(path.name for path in tmp_path.rglob("*")) == sorted([name, "unpacked", "etcd"])
 
 
-def test_another_checksum_leaves_no_program(releases: tuple[str, Path], tmp_path: Path) -> None:
-    (releases[1] / NAME).write_bytes(archive(content=b"#!/bin/sh\necho other\n"))
-    target = tmp_path / "temporal"
-    assert "is pinned" in fetched(releases, target, archive())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["releases"]
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tar.gz", tar_gz({"other": b""})),
+        ("a.tar.gz", tar_gz({}, links={"etcd": "/etc/passwd"})),
+        ("a.tar.gz", tar_gz({"etcd": bytes(2000)})),
+        ("a.tar.gz", tar_gz({"etcd": CONTENT[:900]})[:-300]),
+        ("a.tar.gz", b"no archive"),
+        ("a.zip", zipped({"other": b""})),
+        ("a.zip", zipped({"etcd": bytes(2000)})),
+        ("a.zip", b"no archive"),
+    ],
+)
+def test_archive_without_the_program_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
 
-
-@pytest.mark.parametrize("content", [archive("other"), archive(kind=tarfile.SYMTYPE), b"no archive"])
-def test_what_has_no_program_in_it_is_refused(releases: tuple[str, Path], tmp_path: Path, content: bytes) -> None:
-    (releases[1] / NAME).write_bytes(content)
-    target = tmp_path / "temporal"
-    assert fetched(releases, target, content)
-    assert not target.exists()
-
-
-def test_nothing_is_asked_for_without_a_pinned_checksum(tmp_path: Path) -> None:
-    why = download.fetch(
-        "v9.9.9", tmp_path / "temporal", Lines(lambda _: None), releases="http://127.0.0.1:1", here=HERE
-    )
-    assert why == "no checksum is pinned of Temporal v9.9.9 for linux/amd64"
-
-
-def test_a_release_that_is_away_is_said(releases: tuple[str, Path], tmp_path: Path) -> None:
-    assert "404" in fetched(releases, tmp_path / "temporal", archive())
-
-
-@pytest.mark.parametrize("system", ["linux", "darwin"])
-@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
-def test_the_version_that_go_mod_pins_has_a_checksum(system: str, architecture: str) -> None:
-    digest = download.DIGESTS[_pin(TEMPORAL, TEMPORAL.downloaded_as), system, architecture]
-    assert len(bytes.fromhex(digest)) == 32
+    with pytest.raises(NotDownloaded, match=name):
+        unpack(tmp_path / name, "etcd", tmp_path / "etcd", replace(LIMITS, bytes=1000))

@@ -19,16 +19,20 @@ from typing import Any
 from tests.conftest import free_port
 from tests.etcd.certificates import Signed
 from tests.patience import patient
+from wharfinger.dev import binaries
 from wharfinger.settings import EtcdSettings
 
-PROGRAM = os.environ.get("WHARFINGER_TEST_ETCD") or str(Path(__file__).parents[2] / ".tools" / "etcd")
-"""The server that the tests of the registry run, 3.5 or later."""
+
+@functools.cache
+def program() -> str:
+    """The server that the tests of the store run, 3.5 or later."""
+    return os.environ.get("WHARFINGER_TEST_ETCD") or str(binaries.locate(binaries.ETCD))
 
 
 @functools.cache
 def progress_option() -> str:
     """What etcd calls the option; its name began with `experimental` until 3.6."""
-    version = subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, text=True).stdout
+    version = subprocess.run([program(), "--version"], check=True, capture_output=True, text=True).stdout
     experimental = "experimental-" if "Version: 3.5." in version else ""
     return f"--{experimental}watch-progress-notify-interval"
 
@@ -59,7 +63,7 @@ class EtcdProcess:
     def start(self, *, wait: bool = True) -> EtcdProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [
-            PROGRAM, "--name", self.name, f"--data-dir={self.folder / 'data'}",
+            program(), "--name", self.name, f"--data-dir={self.folder / 'data'}",
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
             "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
             "--initial-cluster", self.cluster, progress_option(), "300ms",

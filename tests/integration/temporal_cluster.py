@@ -45,7 +45,7 @@ def missing() -> str:
 
 
 def _found(program: binaries.Program) -> Path | None:
-    return binaries.on_path(program) or binaries.in_tools(program)
+    return binaries.at_hand(program)
 
 
 def compose() -> dict[str, Any]:

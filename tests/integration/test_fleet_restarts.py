@@ -45,7 +45,9 @@ def next_release(folder: Path) -> dict[str, str]:
     module.write_text(text.replace(NAMED, NAMED + ' "newDefault": True,'))
     (root / "pyproject.toml").touch()
     (root / "tools").symlink_to(copy / "tools")
-    (root / ".tools").symlink_to(binaries.tools_folder())
+    (root / ".tools").mkdir()
+    for program in binaries.PROGRAMS:
+        (root / ".tools" / program.name).symlink_to(binaries.locate(program))
     return {"PYTHONPATH": str(root / "src")}
 
 

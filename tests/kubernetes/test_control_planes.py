@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import free_port
-from tests.etcd.etcd_process import PROGRAM, EtcdProcess
+from tests.etcd.etcd_process import EtcdProcess, program
 from tests.faults.site import Process
 from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import Gateway
@@ -55,7 +55,7 @@ class Member:
             mine = here(line).replace("-o 10001 -g 10001 ", "").replace("\\nextended", ",IP:127.0.0.1\\nextended")
             subprocess.run(["sh", "-c", mine], cwd=folder, check=True, capture_output=True)
         etcd = next(yaml.safe_load_all(printed))["spec"]["containers"][0]["command"]
-        command = [PROGRAM, *map(here, etcd[1:]), "--unsafe-no-fsync"]
+        command = [program(), *map(here, etcd[1:]), "--unsafe-no-fsync"]
         self.process = Process(name, lambda: command, folder / f"{name}.log", lambda: self.has_quorum)
         self.process.start()
 

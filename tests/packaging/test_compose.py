@@ -119,7 +119,7 @@ def test_services_that_end_are_jobs_that_another_awaits(name: str) -> None:
 
 def test_jobs_and_health_checks_of_temporal_run(services: dict[str, Any], temporal_server: RunningTemporal) -> None:
     """As processes, with the pinned CLI: this is what can be run without a Docker engine."""
-    temporal = str(binaries.in_tools(binaries.TEMPORAL) or binaries.on_path(binaries.TEMPORAL))
+    temporal = str(binaries.locate(binaries.TEMPORAL))
     retention = [part.replace("temporal:7233", temporal_server.address) for part in services["retention"]["command"]]
     kind, entry, *health = services["temporal"]["healthcheck"]["test"]
     assert (kind, entry) == ("CMD", "temporal")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import email
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.dev.release_server import ReleaseServer, serving, tar_gz
+from tests.patience import patient
+from wharfinger.dev.binaries import released
+from wharfinger.dev.releases import ETCD, PLATFORMS, Archive, this_platform
 from wharfinger.process.build import build_id
 
 pytest.importorskip("setuptools", minversion="77", reason="`make setup` installs it")
@@ -22,22 +29,43 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {"src/wharfinger": "wharfinger", "workflows": "wharfinger/workflows", "activities": "wharfinger/activities"}
 
 
+NOT_SHIPPED = ("__pycache__", "*.pyc", "*.egg-info", ".git", ".gitignore", ".venv", ".tools", ".*cache*", ".hypothesis")
+NOT_SHIPPED_AT_THE_TOP = {"build", "dist", "data", "wharfinger-data"}
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is shipped: what earlier builds left in the checkout must not slip in."""
-    copy = tmp_path_factory.mktemp("checkout")
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / name, copy)
-    for name in ("src", "workflows", "activities", "tools", "examples", "deploy"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    """A copy of the checkout: what earlier builds left in it must not slip in."""
+    copy = tmp_path_factory.mktemp("checkout") / "copy"
+    usual = shutil.ignore_patterns(*NOT_SHIPPED)
+
+    def ignore(folder: str, names: list[str]) -> set[str]:
+        return usual(folder, names) | (NOT_SHIPPED_AT_THE_TOP if Path(folder) == ROOT else set())
+
+    shutil.copytree(ROOT, copy, ignore=ignore)
+    shutil.rmtree(copy / "docs" / "reference", ignore_errors=True)  # pages that are made from the code
     return copy
 
 
 @pytest.fixture(scope="module")
-def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel."""
+def sdist(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution."""
+    files = {path.relative_to(checkout) for path in checkout.rglob("*")}
+    folder = tmp_path_factory.mktemp("sdist")
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for left in {path.relative_to(checkout) for path in checkout.rglob("*.egg-info")} - files:
+        shutil.rmtree(checkout / left)
+    (built,) = folder.glob("*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, as pip makes it of the source distribution."""
     target = tmp_path_factory.mktemp("wheel")
-    pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), str(checkout)])
+    pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(target), str(sdist)])
     (built,) = target.glob("*.whl")
     return built
 
@@ -80,7 +108,7 @@ def test_every_module_of_every_room_is_in_the_wheel(wheel: Path) -> None:
 
     shipped = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
 
-    assert shipped == expected
+    assert {name for name in shipped if not name.startswith("wharfinger/examples/")} == expected
 
 
 def test_the_rooms_at_the_top_are_flat() -> None:
@@ -104,16 +132,33 @@ def test_pinned_modules_and_the_example_cluster_are_in_the_wheel(wheel: Path) ->
     assert {"wharfinger/examples/openb/nodes.csv", "wharfinger/examples/openb/pods.csv.gz"} <= shipped
 
 
-def test_files_for_browsers_are_in_the_source_distribution(checkout: Path, tmp_path: Path) -> None:
-    code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    (built,) = tmp_path.glob("*.tar.gz")
+def test_all_examples_are_in_the_wheel(wheel: Path) -> None:
+    """The documents name them, and `wharfinger dev` prints where they lie."""
+    examples = {path.relative_to(ROOT).as_posix() for path in (ROOT / "examples").rglob("*.*") if path.suffix != ".pyc"}
+    shipped = set(zipfile.ZipFile(wheel).namelist())
 
-    with tarfile.open(built) as archive:
-        shipped = {name.partition("/src/")[2] for name in archive.getnames()}
+    assert {f"wharfinger/{name}" for name in examples if (ROOT / name).is_file()} <= shipped
 
-    assert for_browsers() <= shipped
+
+def test_every_file_of_the_checkout_is_in_the_source_distribution(checkout: Path, sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        shipped = {name.partition("/")[2] for name in archive.getnames()}
+    files = {path.relative_to(checkout).as_posix() for path in checkout.rglob("*") if path.is_file()}
+
+    assert files - shipped == set()
+    assert {"worker.py", "CHANGELOG.md", "docker-compose.yml", "requirements/runtime.txt", "LICENSE"} <= files
+
+
+def test_metadata_names_authors_addresses_and_pythons(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = (name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(files.read(name))
+
+    assert metadata["Author"]
+    assert {url.split(",")[0] for url in metadata.get_all("Project-URL", [])} >= {"Homepage", "Documentation"}
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)} <= set(
+        metadata.get_all("Classifier", [])
+    )
 
 
 def test_the_console_script_starts_from_the_wheel(installed: Path) -> None:
@@ -140,9 +185,48 @@ def test_workflows_and_activities_are_imported_under_the_package(installed: Path
 
 def test_without_server_go_and_network_one_line_names_what_to_install(installed: Path, tmp_path: Path) -> None:
     answer = run(
-        installed, sys.executable, "-m", "wharfinger.dev.binaries", PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path)
-    )
+        installed, sys.executable, "-m", "wharfinger.dev.binaries", "etcd",
+        PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), WHARFINGER_DOWNLOADS="http://127.0.0.1:1",
+    )  # fmt: skip
 
     assert answer.returncode == 1
-    assert answer.stderr.count("\n") == 1
-    assert "Install etcd 3.6 on the PATH, or Go 1." in answer.stderr
+    *_, line = answer.stderr.splitlines()
+    assert "Install etcd 3.6 on the PATH, or Go 1." in line
+    assert "WHARFINGER_DOWNLOADS" in line
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.fixture
+def mirror() -> Iterator[ReleaseServer]:
+    """A mirror with a program that only prints the version which is pinned of etcd."""
+    archive = Archive(ETCD, released(ETCD), this_platform())
+    program = f"#!/bin/sh\necho 'etcd Version: {archive.version}'\n# {random.Random(3).randbytes(300_000).hex()}\n"
+    content = tar_gz({archive.member("etcd"): program.encode()})
+    with serving() as server:
+        digest = server.put(f"/etcd/v{archive.version}/{archive.name}", content)
+        server.put(f"/etcd/v{archive.version}/SHA256SUMS", f"{digest}  {archive.name}\n".encode())
+        yield server
+
+
+def start(installed: Path, mirror: ReleaseServer, home: Path) -> subprocess.Popen[str]:
+    """Make sure of etcd, in an empty home and without Go."""
+    environment = {
+        "HOME": str(home),
+        "PATH": str(home),
+        "PYTHONPATH": str(installed),
+        "WHARFINGER_DOWNLOADS": mirror.url,
+    }
+    command = [sys.executable, "-m", "wharfinger.dev.binaries", "etcd"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.skipif(this_platform() not in PLATFORMS, reason="there are no archives for this machine")
+def test_two_starters_at_once_download_once(installed: Path, mirror: ReleaseServer, tmp_path: Path) -> None:
+    mirror.silence = 0.2
+    starters = [start(installed, mirror, tmp_path) for _ in range(2)]
+    printed = [starter.communicate(timeout=patient(60)) for starter in starters]
+
+    assert [starter.returncode for starter in starters] == [0, 0], printed
+    (program,) = {line.rpartition(" ")[2].strip() for line, _ in printed}
+    assert Path(program).parents[2] == tmp_path / ".cache" / "wharfinger"
+    assert len([path for path, _ in mirror.asked if path.endswith(".gz")]) == 1

@@ -1,34 +1,39 @@
-"""Where the embedded servers come from.
+"""Where the servers that we run come from.
 
-In this order, the first that works: the PATH, when the version there is known to do; the tools folder
-(`.tools/` of the checkout, outside of one the user's cache folder), when it holds the pinned version; for
-Temporal its release, with a pinned checksum; a build with Go from the modules pinned in `tools/*/go.mod`, whose
-checksums are in `go.sum` and enforced. The last two put their result into the tools folder, under a lock, so that it is
-made once. A build needs no C compiler. A Go that is older than the modules ask for fetches the newer toolchain.
+In this order, the first that works: the PATH, when the version there is known to do; the user's cache, with the pinned
+version; the archive of its project's release (`dev.releases`); a build with Go (`dev.go_build`) from the modules pinned
+in `tools/*/go.mod`. The last two put their result into the cache, under a lock, so that it is made once. Programs lie
+there under a hash of their modules, so all checkouts and installations with the same pins share them. Programs that
+were put into `.tools/` of a checkout are found, too.
 
-`python -m wharfinger.dev.binaries` makes sure of the embedded servers and says where they are; with names of
+`python -m wharfinger.dev.binaries` makes sure of the embedded servers and reports where they are; with names of
 programs, of those: a Temporal cluster's own are made for tests and benchmarks only. Programs of one module that are
-lacking are built together: most of what they are made of is the same.
+lacking are made together: they come in one archive, or most of what they are made of is the same.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.dev import download
+from wharfinger.dev import download, go_build, releases
 from wharfinger.dev.progress import ProgressListener, progress_for
 from wharfinger.errors import ServerError
 from wharfinger.process.build import checkout
+
+LONGEST_WAIT = 1800.0
+"""Seconds for which another process that makes the same programs is waited for: five times what a build takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,6 @@ class Program:
     """Module in go.mod whose version the program must report."""
     package: str
     """Go main package."""
-    downloaded_as: str = ""
-    """Module whose version names a release that can be downloaded (`dev.download`); empty = there is none."""
     modules: str = ""
     """Folder of `tools` with its go.mod; empty = the one of its name."""
     asked: str = "--version"
@@ -58,7 +61,6 @@ TEMPORAL = Program(
     r"\(Server ([^,)\s]+)",
     "go.temporal.io/server",
     "github.com/temporalio/cli/cmd/temporal",
-    downloaded_as="github.com/temporalio/cli",
 )
 PROGRAMS = (ETCD, TEMPORAL)
 """What `wharfinger dev` embeds."""
@@ -107,16 +109,16 @@ EVERY_PROGRAM = (*PROGRAMS, *CLUSTER_PROGRAMS, *BACKUP_PROGRAMS, *KUBERNETES_PRO
 
 
 def locate(program: Program, progress: ProgressListener | None = None) -> Path:
-    """A program that runs and has a version known to do; made when it must be.
+    """A program that runs and has a version known to do; downloaded or built when it must be.
 
-    Takes minutes when it is built (once), else a fraction of a second. Raises `ServerError` with one
-    line that says what to install.
+    Takes seconds when it is downloaded, minutes when it is built (both once), else a fraction of a second. Raises
+    `ServerError` with one line that names what to install.
     """
     return locate_all((program,), progress)[0]
 
 
 def locate_all(programs: Sequence[Program], progress: ProgressListener | None = None) -> list[Path]:
-    """The same of several programs; those of one module that must be built are built together."""
+    """The same of several programs; those of one module that must be made are made together."""
     found = {program: path for program in programs if (path := at_hand(program)) is not None}
     lacking: dict[Path, list[Program]] = {}
     for program in programs:
@@ -129,7 +131,7 @@ def locate_all(programs: Sequence[Program], progress: ProgressListener | None = 
 
 def at_hand(program: Program) -> Path | None:
     """The program, where it is there already; None when it would have to be made."""
-    return on_path(program) or in_tools(program)
+    return on_path(program) or kept(program)
 
 
 def on_path(program: Program) -> Path | None:
@@ -140,10 +142,12 @@ def on_path(program: Program) -> Path | None:
     return Path(found)
 
 
-def in_tools(program: Program) -> Path | None:
-    """The program in the tools folder, when it is exactly the pinned version."""
-    candidate = tools_folder() / program.name
-    return candidate if version_of(program, candidate) == pinned(program) else None
+def kept(program: Program) -> Path | None:
+    """The program in the cache or in the checkout's `.tools/`, when it is exactly the pinned version."""
+    root = checkout()
+    folders = [_made_in(program), *([root / ".tools"] if root is not None else ())]
+    candidates = [folder / program.name for folder in folders]
+    return next((path for path in candidates if version_of(program, path) == pinned(program)), None)
 
 
 def version_of(program: Program, executable: Path) -> str | None:
@@ -160,14 +164,19 @@ def version_of(program: Program, executable: Path) -> str | None:
 
 def pinned(program: Program) -> str:
     """The version (without `v`) that our go.mod pins for the program."""
-    return _pin(program, program.pinned_by).removeprefix("v")
+    return _pin(program.modules or program.name, program.pinned_by)
 
 
-def _pin(program: Program, module: str) -> str:
-    text = (modules_folder(program) / "go.mod").read_text(encoding="utf-8")
-    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", text, re.MULTILINE)
+def released(project: releases.Project) -> str:
+    """The version (without `v`) of a project's release that our go.mod pins."""
+    return _pin(project.name, project.module)
+
+
+def _pin(modules: str, module: str) -> str:
+    file = _tools() / modules / "go.mod"
+    found = re.search(rf"^\s*(?:require )?{re.escape(module)} v(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
-        raise ServerError(f"{modules_folder(program) / 'go.mod'} does not pin {module}")
+        raise ServerError(f"{file} does not pin {module}")
     return found.group(1)
 
 
@@ -176,67 +185,90 @@ def examples() -> Path:
     return (checkout() or Path(__file__).resolve().parents[1]) / "examples"
 
 
-def tools_folder() -> Path:
-    """Where servers that we made are kept."""
-    root = checkout()
-    if root is not None:
-        return root / ".tools"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wharfinger" / "tools"
+def cache_folder() -> Path:
+    """Where the programs of all checkouts and installations of this user are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wharfinger"
 
 
 def modules_folder(program: Program) -> Path:
     """The folder with the program's go.mod and go.sum: of the checkout, or packed in the wheel."""
-    root = checkout()
-    tools = root / "tools" if root is not None else Path(__file__).resolve().parents[1] / "tools"
-    return tools / (program.modules or program.name)
+    return _tools() / (program.modules or program.name)
+
+
+def _tools() -> Path:
+    return (checkout() or Path(__file__).resolve().parents[1]) / "tools"
+
+
+def _made_in(program: Program) -> Path:
+    """The folder of programs that are made from the same modules, for this machine."""
+    modules, here = modules_folder(program), releases.this_platform()
+    pins = hashlib.sha256(b"\0".join((modules / name).read_bytes() for name in ("go.mod", "go.sum"))).hexdigest()
+    return cache_folder() / "programs" / f"{modules.name}-{pins[:12]}-{here.system}-{here.architecture}"
 
 
 def _make(programs: Sequence[Program], progress: ProgressListener) -> dict[Program, Path]:
     """Make programs of one module."""
-    folder = tools_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    modules = modules_folder(programs[0]).name
-    with _locked(folder / f"{modules}.lock", modules, progress):
-        lacking = [program for program in programs if in_tools(program) is None]  # another process made the others
-        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{modules}-") as fresh:
-            reasons = _obtain(lacking, Path(fresh), progress) if lacking else []
-            if reasons:
+    folder = _made_in(programs[0])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (
+            _locked(folder.with_suffix(".lock"), programs[0], progress),
+            tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as fresh,
+        ):
+            found = {program: path for program in programs if (path := kept(program)) is not None}
+            lacking = [program for program in programs if program not in found]  # another process made the others
+            if reasons := _obtain(lacking, Path(fresh), progress):
                 raise ServerError(_what_to_install(lacking, reasons))
             for program in lacking:
                 (Path(fresh) / program.name).replace(folder / program.name)
+    except OSError as error:
+        raise ServerError(
+            f"programs cannot be kept in {folder}: {error}; XDG_CACHE_HOME names another cache"
+        ) from error
     return {program: folder / program.name for program in programs}
 
 
 def _obtain(programs: Sequence[Program], fresh: Path, progress: ProgressListener) -> list[str]:
     """Try every way to make programs in a folder; answers why none worked, nothing when all are there."""
-    reasons = []
-    for program in programs:
-        if program.downloaded_as:
-            reason = download.fetch(_pin(program, program.downloaded_as), fresh / program.name, progress)
-            if reason or not _is_there(program, fresh):
-                reasons.append(f"download: {reason or 'another version came'}")
-    left = [program for program in programs if not _is_there(program, fresh)]
-    if not left:
-        return []
+    reasons, left = [], programs
+    for way, make in (("download", _download), ("build", _build)):
+        if not left:
+            break
+        reason = make(left, fresh, progress)
+        left = [program for program in left if version_of(program, fresh / program.name) != pinned(program)]
+        reasons.append(f"{way}: {reason or 'the result does not run or has another version'}")
+    return reasons if left else []
+
+
+def _download(programs: Sequence[Program], fresh: Path, progress: ProgressListener) -> str:
+    """Take the programs from their project's release; answers why that failed."""
+    modules = modules_folder(programs[0]).name
+    project = next((project for project in releases.PROJECTS if project.name == modules), None)
+    if project is None:
+        return "there are no archives"
+    archive = releases.Archive(project, released(project), releases.this_platform())
+    try:
+        releases.obtain(archive, [one.name for one in programs], fresh, cache_folder() / "downloads", progress)
+    except download.NotDownloaded as error:
+        return str(error)
+    return ""
+
+
+def _build(programs: Sequence[Program], fresh: Path, progress: ProgressListener) -> str:
+    """Build the programs with Go; answers why that failed."""
     built = fresh / "built"
     built.mkdir()
-    reason = build_with_go(
-        [program.package for program in left],
-        modules_folder(left[0]),
+    reason = go_build.build(
+        [program.package for program in programs],
+        modules_folder(programs[0]),
         built,
         progress,
-        variables={name: value for program in left for name, value in _stamps(program).items()},
+        variables={name: value for program in programs for name, value in _stamps(program).items()},
     )
     if not reason:
-        for program in left:
-            (built / file_of(program.package)).replace(fresh / program.name)
-        if all(_is_there(program, fresh) for program in left):
-            return []
-    return [*reasons, f"build: {reason or 'the result does not run or has another version'}"]
-
-
-def _is_there(program: Program, folder: Path) -> bool:
-    return version_of(program, folder / program.name) == pinned(program)
+        for program in programs:
+            (built / go_build.file_of(program.package)).replace(fresh / program.name)
+    return reason
 
 
 def _stamps(program: Program) -> dict[str, str]:
@@ -254,7 +286,8 @@ def _what_to_install(programs: Sequence[Program], reasons: Sequence[str]) -> str
     names = " and ".join(program.name for program in programs)
     return (
         f"{names} cannot be had ({'; '.join(reasons)}). Install {names} {series} on the PATH, "
-        f"or Go {go_needed(modules_folder(programs[0]))} or newer, then try again"
+        f"or Go {go_build.go_needed(modules_folder(programs[0]))} or newer, "
+        f"or let {releases.MIRROR} name a mirror of the releases, then try again"
     )
 
 
@@ -266,87 +299,22 @@ def _same_series(version: str | None, pin: str) -> bool:
 
 
 @contextmanager
-def _locked(path: Path, modules: str, progress: ProgressListener) -> Iterator[None]:
+def _locked(path: Path, program: Program, progress: ProgressListener) -> Iterator[None]:
+    """Hold the lock of programs of one module. Raises `ServerError` if another process holds it for too long."""
+    ends, told = time.monotonic() + LONGEST_WAIT, False
     with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress.step(f"waiting for another process that makes {modules}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    progress.step(f"waiting for another process that downloads or builds {program.name}")
+                told = True
+                if time.monotonic() > ends:
+                    raise ServerError(f"another process has held {path} for {LONGEST_WAIT / 60:.0f} minutes") from None
+                time.sleep(0.1)
         yield
-
-
-def go_needed(modules: Path) -> str:
-    """The Go version that the modules in a folder ask for."""
-    found = re.search(r"^go (\S+)", (modules / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
-    return found.group(1) if found else "of today"
-
-
-def file_of(package: str) -> str:
-    """The name that Go gives to the program of a main package: its last element, without a major version."""
-    *path, last = package.split("/")
-    return path[-1] if re.fullmatch(r"v\d+", last) else last
-
-
-def build_with_go(
-    packages: Sequence[str],
-    modules: Path,
-    folder: Path,
-    progress: ProgressListener,
-    *,
-    variables: Mapping[str, str] | None = None,
-) -> str:
-    """Build main packages of one module in one go into a folder; answers why it failed, empty when it did not.
-
-    The folder then has a file for each (`file_of`). `variables` are set when they are linked: `path/of/package.name`
-    -> value. A minute and a half (etcd), two (Temporal) or five (kube-apiserver) on two cores with cold caches, once
-    the modules are downloaded.
-    """
-    go = shutil.which("go")
-    if go is None:
-        return "no Go on the PATH"
-    progress.step(f"building {modules.name} from source with Go (once; a few minutes)")
-    with progress.counting(f"downloading the source of {modules.name}", 0):
-        listed = _go(go, ["list", "-mod=readonly", "-deps", *packages], modules)
-    if listed.returncode:
-        return _last_line(listed.stderr)
-    total = len(listed.stdout.split())
-    linked = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in (variables or {}).items())])
-    options = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={linked}", "-v", "-o", f"{folder}{os.sep}"]
-    with progress.counting(f"compiling {modules.name}", total) as report, tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(
-            [go, "build", *options, *packages],
-            cwd=modules,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stderr is not None
-            for done, line in enumerate(process.stderr, start=1):  # -v: a line for each package compiled
-                said.write(line)
-                report(done)
-            code = process.wait()
-        finally:
-            process.kill()
-        said.seek(0)
-        return _last_line(said.read()) if code else ""
-
-
-def _go(go: str, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([go, *arguments], cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
-
-
-def _environment() -> Mapping[str, str]:
-    # A workspace or flags of the user's own would change what is built.
-    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "go printed nothing"
 
 
 def main(names: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ class ProgressListener(Protocol):
     def step(self, text: str) -> None:
         """Something began, or happened; said once."""
 
-    def counting(self, text: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    def counting(self, text: str, total: int, unit: str = "") -> AbstractContextManager[Callable[[int], None]]:
         """Work of `total` countable parts (0 = unknown); what it gives is called with the number done so far."""
 
 
@@ -33,7 +33,7 @@ class Lines:
         self._say(text)
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator[Callable[[int], None]]:
+    def counting(self, text: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
         """Print the beginning, the count now and then, and the time it took."""
         began = said = self._clock()
         self._say(text)
@@ -43,8 +43,8 @@ class Lines:
             now = self._clock()
             if now - said >= self._every:
                 said = now
-                of = f" of {total}" if total else ""
-                self._say(f"  {text}: {done}{of} after {now - began:.0f} s")
+                parts = [str(done), *([f"of {total}"] if total else ()), *([unit] if unit else ())]
+                self._say(f"  {text}: {' '.join(parts)} after {now - began:.0f} s")
 
         yield report
         self._say(f"  {text}: done in {self._clock() - began:.0f} s")
@@ -63,7 +63,7 @@ class Live:
         self._console.print(text)
 
     @contextmanager
-    def counting(self, text: str, total: int) -> Iterator[Callable[[int], None]]:
+    def counting(self, text: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
         """Show a bar with the count and the time gone by, until the work ends."""
         from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
@@ -73,6 +73,7 @@ class Live:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            TextColumn(unit),
             TimeElapsedColumn(),
         )
         with Bars(*columns, console=self._console) as bars:

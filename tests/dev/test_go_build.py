@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.dev import binaries
+from wharfinger.dev import go_build
 from wharfinger.dev.progress import Lines
 
 pytestmark = pytest.mark.servers  # the guard of the marker counts Go as a server
@@ -39,11 +39,11 @@ def test_programs_of_one_module_are_built_together_and_stamped(tmp_path: Path) -
     lines: list[str] = []
     packages = ["example/cmd/server", "example/cmd/tool/v3"]
 
-    reason = binaries.build_with_go(packages, source, built, Lines(lines.append), variables={"main.version": "v1.36.2"})
+    reason = go_build.build(packages, source, built, Lines(lines.append), variables={"main.version": "v1.36.2"})
 
     assert reason == ""
-    assert sorted(path.name for path in built.iterdir()) == [binaries.file_of(one) for one in packages]
-    assert [printed(built / binaries.file_of(one)) for one in packages] == ["v1.36.2", "v1.36.2"]
+    assert sorted(path.name for path in built.iterdir()) == [go_build.file_of(one) for one in packages]
+    assert [printed(built / go_build.file_of(one)) for one in packages] == ["v1.36.2", "v1.36.2"]
     assert len([line for line in lines if line.startswith("building source")]) == 1
 
 
@@ -51,7 +51,7 @@ def test_programs_of_one_module_are_built_together_and_stamped(tmp_path: Path) -
 def test_program_without_variables_keeps_what_its_source_says(tmp_path: Path) -> None:
     source = module(tmp_path / "source", server=MAIN)
 
-    assert binaries.build_with_go(["example/cmd/server"], source, tmp_path, Lines(lambda _: None)) == ""
+    assert go_build.build(["example/cmd/server"], source, tmp_path, Lines(lambda _: None)) == ""
 
     assert printed(tmp_path / "server") == "unknown"
 
@@ -60,19 +60,17 @@ def test_program_without_variables_keeps_what_its_source_says(tmp_path: Path) ->
 def test_failed_build_answers_with_what_go_printed_last(tmp_path: Path) -> None:
     source = module(tmp_path / "source", server="package main\n\nfunc main() { absent() }\n")
 
-    assert "undefined: absent" in binaries.build_with_go(
-        ["example/cmd/server"], source, tmp_path, Lines(lambda _: None)
-    )
+    assert "undefined: absent" in go_build.build(["example/cmd/server"], source, tmp_path, Lines(lambda _: None))
 
 
 @needs_go
 def test_package_that_does_not_exist_is_named(tmp_path: Path) -> None:
     source = module(tmp_path / "source", server=MAIN)
 
-    assert "example/cmd/other" in binaries.build_with_go(["example/cmd/other"], source, tmp_path, Lines(lambda _: None))
+    assert "example/cmd/other" in go_build.build(["example/cmd/other"], source, tmp_path, Lines(lambda _: None))
 
 
 def test_machine_without_go_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert binaries.build_with_go(["example"], tmp_path, tmp_path, Lines(lambda _: None)) == "no Go on the PATH"
+    assert go_build.build(["example"], tmp_path, tmp_path, Lines(lambda _: None)) == "no Go on the PATH"
