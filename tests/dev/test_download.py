@@ -12,7 +12,7 @@ import pytest
 
 from tests.dev.release_server import ReleaseServer, serving, tar_gz, zipped
 from tests.etcd.certificates import Authority
-from wharfinger.dev.download import LIMITS, Limits, NotDownloaded, fetch, sums_in, text_of, unpack
+from wharfinger.dev.download import LIMITS, DownloadLimits, NotDownloaded, fetch, sums_in, text_of, unpack
 from wharfinger.dev.progress import Lines
 
 CONTENT = random.Random(7).randbytes(300_000)
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.tar.gz"
 
 
-def download(server: ReleaseServer, file: Path, limits: Limits = LIMITS, digest: str = DIGEST) -> None:
+def download(server: ReleaseServer, file: Path, limits: DownloadLimits = LIMITS, digest: str = DIGEST) -> None:
     fetch(f"{server.url}/a.tar.gz", file, digest, QUIET, limits)
 
 

@@ -11,11 +11,11 @@ from tests.dev.release_server import ReleaseServer, serving, tar_gz, zipped
 from wharfinger.dev import releases
 from wharfinger.dev.download import NotDownloaded
 from wharfinger.dev.progress import Lines
-from wharfinger.dev.releases import ETCD, PLATFORMS, TEMPORAL, Archive, Platform, Source
+from wharfinger.dev.releases import ETCD, PLATFORMS, TEMPORAL, Platform, ReleaseArchive, ReleaseSource
 from wharfinger.errors import ServerError
 
 LINUX, MAC = Platform("linux", "amd64"), Platform("darwin", "arm64")
-ARCHIVE = Archive(ETCD, "3.6.99", LINUX)
+ARCHIVE = ReleaseArchive(ETCD, "3.6.99", LINUX)
 CONTENT = tar_gz({"etcd-v3.6.99-linux-amd64/etcd": b"etcd", "etcd-v3.6.99-linux-amd64/etcdctl": b"ctl"})
 
 
@@ -25,7 +25,7 @@ def server() -> Iterator[ReleaseServer]:
         yield served
 
 
-def obtain(archive: Archive, folder: Path, source: Source, *programs: str) -> list[str]:
+def obtain(archive: ReleaseArchive, folder: Path, source: ReleaseSource, *programs: str) -> list[str]:
     """The lines that were reported."""
     lines: list[str] = []
     releases.obtain(archive, programs or ("etcd",), folder, folder / "partial", Lines(lines.append), source=source)
@@ -33,13 +33,13 @@ def obtain(archive: Archive, folder: Path, source: Source, *programs: str) -> li
 
 
 def test_archives_are_named_as_their_projects_name_them() -> None:
-    source, mirror = Source({}), Source({}, "http://mirror")
-    mac = Archive(ETCD, "3.6.16", MAC)
-    temporal = Archive(TEMPORAL, "1.8.2", MAC)
+    source, mirror = ReleaseSource({}), ReleaseSource({}, "http://mirror")
+    mac = ReleaseArchive(ETCD, "3.6.16", MAC)
+    temporal = ReleaseArchive(TEMPORAL, "1.8.2", MAC)
 
     assert mac.name == "etcd-v3.6.16-darwin-arm64.zip"
     assert mac.member("etcd") == "etcd-v3.6.16-darwin-arm64/etcd"
-    assert Archive(ETCD, "3.6.16", LINUX).name == "etcd-v3.6.16-linux-amd64.tar.gz"
+    assert ReleaseArchive(ETCD, "3.6.16", LINUX).name == "etcd-v3.6.16-linux-amd64.tar.gz"
     assert temporal.name == "temporal_cli_1.8.2_darwin_arm64.tar.gz"
     assert temporal.member("temporal") == "temporal"
     assert source.folder(mac) == "https://github.com/etcd-io/etcd/releases/download/v3.6.16"
@@ -51,7 +51,7 @@ def test_archives_are_named_as_their_projects_name_them() -> None:
 def test_programs_of_a_pinned_archive_are_taken_in_one_download(server: ReleaseServer, tmp_path: Path) -> None:
     digest = server.put(f"/etcd/v3.6.99/{ARCHIVE.name}", CONTENT)
 
-    lines = obtain(ARCHIVE, tmp_path, Source({ARCHIVE.name: digest}, server.url), "etcd", "etcdctl")
+    lines = obtain(ARCHIVE, tmp_path, ReleaseSource({ARCHIVE.name: digest}, server.url), "etcd", "etcdctl")
 
     assert [(tmp_path / name).read_bytes() for name in ("etcd", "etcdctl")] == [b"etcd", b"ctl"]
     assert len(server.asked) == 1
@@ -60,10 +60,10 @@ def test_programs_of_a_pinned_archive_are_taken_in_one_download(server: ReleaseS
 
 
 def test_archive_for_macos_is_unzipped(server: ReleaseServer, tmp_path: Path) -> None:
-    archive = Archive(ETCD, "3.6.99", MAC)
+    archive = ReleaseArchive(ETCD, "3.6.99", MAC)
     digest = server.put(f"/etcd/v3.6.99/{archive.name}", zipped({archive.member("etcd"): b"for a Mac"}))
 
-    obtain(archive, tmp_path, Source({archive.name: digest}, server.url))
+    obtain(archive, tmp_path, ReleaseSource({archive.name: digest}, server.url))
 
     assert (tmp_path / "etcd").read_bytes() == b"for a Mac"
 
@@ -73,7 +73,7 @@ def test_pin_goes_before_the_list_of_the_mirror(server: ReleaseServer, tmp_path:
     server.put("/etcd/v3.6.99/SHA256SUMS", f"{digest}  {ARCHIVE.name}\n".encode())
 
     with pytest.raises(NotDownloaded, match=f"has the SHA-256 {digest}, expected 00"):
-        obtain(ARCHIVE, tmp_path, Source({ARCHIVE.name: "0" * 64}, server.url))
+        obtain(ARCHIVE, tmp_path, ReleaseSource({ARCHIVE.name: "0" * 64}, server.url))
 
     assert not (tmp_path / "etcd").exists()
 
@@ -84,7 +84,7 @@ def test_without_a_pin_the_list_of_the_mirror_counts_and_that_is_reported(
     digest = server.put(f"/etcd/v3.6.99/{ARCHIVE.name}", CONTENT)
     server.put("/etcd/v3.6.99/SHA256SUMS", f"{digest}  {ARCHIVE.name}\n".encode())
 
-    lines = obtain(ARCHIVE, tmp_path, Source({}, server.url))
+    lines = obtain(ARCHIVE, tmp_path, ReleaseSource({}, server.url))
 
     assert lines[0] == (
         f"no digest of {ARCHIVE.name} is pinned: it is checked with SHA256SUMS of the mirror that "
@@ -100,7 +100,7 @@ def test_without_a_pin_the_official_list_is_asked_for_over_tls(server: ReleaseSe
         environment.setenv("https_proxy", server.url)  # it takes no CONNECT
         environment.delenv("no_proxy", raising=False)
         with pytest.raises(NotDownloaded, match="SHA256SUMS"):
-            releases.obtain(ARCHIVE, ["etcd"], tmp_path, tmp_path, Lines(lines.append), source=Source({}))
+            releases.obtain(ARCHIVE, ["etcd"], tmp_path, tmp_path, Lines(lines.append), source=ReleaseSource({}))
 
     assert lines == [f"no digest of {ARCHIVE.name} is pinned: it is checked with SHA256SUMS of the release, over TLS"]
     assert server.asked == []
@@ -113,30 +113,32 @@ def test_archive_without_any_digest_is_not_downloaded(listed: str, server: Relea
         server.put("/etcd/v3.6.99/SHA256SUMS", listed.encode())
 
     with pytest.raises(NotDownloaded, match="SHA256SUMS"):
-        obtain(ARCHIVE, tmp_path, Source({}, server.url))
+        obtain(ARCHIVE, tmp_path, ReleaseSource({}, server.url))
 
     assert [path for path, _ in server.asked] == ["/etcd/v3.6.99/SHA256SUMS"]
 
 
 def test_system_without_archives_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotDownloaded, match="etcd is not released for freebsd on amd64"):
-        obtain(Archive(ETCD, "3.6.99", Platform("freebsd", "amd64")), tmp_path, Source({}))
+        obtain(ReleaseArchive(ETCD, "3.6.99", Platform("freebsd", "amd64")), tmp_path, ReleaseSource({}))
 
 
 def test_variables_name_the_mirror_and_replace_the_pins(tmp_path: Path) -> None:
     pins = tmp_path / "pins"
     pins.write_text(f"{'a' * 64}  x.zip\n")
 
-    source = Source.from_environment({"WHARFINGER_DOWNLOADS": "http://m/x/", "WHARFINGER_DOWNLOADS_SHA256": str(pins)})
+    source = ReleaseSource.from_environment(
+        {"WHARFINGER_DOWNLOADS": "http://m/x/", "WHARFINGER_DOWNLOADS_SHA256": str(pins)}
+    )
 
-    assert source == Source({"x.zip": "a" * 64}, "http://m/x")
-    assert Source.from_environment({}).mirror == ""
+    assert source == ReleaseSource({"x.zip": "a" * 64}, "http://m/x")
+    assert ReleaseSource.from_environment({}).mirror == ""
 
 
 @pytest.mark.parametrize("mirror", ["ftp://host/x", "/srv/mirror", "http://", "https://me:secret@host/x"])
 def test_wrong_mirror_is_refused_without_naming_its_password(mirror: str) -> None:
     with pytest.raises(ServerError, match="WHARFINGER_DOWNLOADS must be") as raised:
-        Source.from_environment({"WHARFINGER_DOWNLOADS": mirror})
+        ReleaseSource.from_environment({"WHARFINGER_DOWNLOADS": mirror})
 
     assert "secret" not in str(raised.value)
 
@@ -147,13 +149,13 @@ def test_wrong_file_of_pins_is_named(content: str | None, tmp_path: Path) -> Non
         (tmp_path / "pins").write_text(content)
 
     with pytest.raises(ServerError, match=f"WHARFINGER_DOWNLOADS_SHA256={tmp_path}/pins: "):
-        Source.from_environment({"WHARFINGER_DOWNLOADS_SHA256": str(tmp_path / "pins")})
+        ReleaseSource.from_environment({"WHARFINGER_DOWNLOADS_SHA256": str(tmp_path / "pins")})
 
 
 def test_release_check_names_each_archive_without_a_pin(capsys: pytest.CaptureFixture[str]) -> None:
-    names = [Archive(TEMPORAL, "9.9", one).name for one in PLATFORMS]
+    names = [ReleaseArchive(TEMPORAL, "9.9", one).name for one in PLATFORMS]
 
-    assert releases.main([], lambda _: "9.9", Source(dict.fromkeys(names, "0" * 64))) == 1
+    assert releases.main([], lambda _: "9.9", ReleaseSource(dict.fromkeys(names, "0" * 64))) == 1
 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
@@ -161,21 +163,21 @@ def test_release_check_names_each_archive_without_a_pin(capsys: pytest.CaptureFi
 
 
 def test_release_check_passes_with_all_pins(capsys: pytest.CaptureFixture[str]) -> None:
-    names = [Archive(project, "9.9", one).name for project in releases.PROJECTS for one in PLATFORMS]
+    names = [ReleaseArchive(project, "9.9", one).name for project in releases.PROJECTS for one in PLATFORMS]
 
-    assert releases.main([], lambda _: "9.9", Source(dict.fromkeys(names, "0" * 64))) == 0
+    assert releases.main([], lambda _: "9.9", ReleaseSource(dict.fromkeys(names, "0" * 64))) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_pins_are_printed_as_the_lists_of_the_releases_have_them(
     server: ReleaseServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archives = [Archive(project, "9.9", one) for project in releases.PROJECTS for one in PLATFORMS]
+    archives = [ReleaseArchive(project, "9.9", one) for project in releases.PROJECTS for one in PLATFORMS]
     for project in releases.PROJECTS:
         lines = [f"{'b' * 64}  {one.name}\n" for one in archives if one.project is project]
         server.put(f"/{project.name}/v9.9/{project.sums}", "".join(lines).encode())
 
-    assert releases.main(["--fetch"], lambda _: "9.9", Source({}, server.url)) == 0
+    assert releases.main(["--fetch"], lambda _: "9.9", ReleaseSource({}, server.url)) == 0
     assert capsys.readouterr().out.splitlines() == [f"{'b' * 64}  {one.name}" for one in archives]
 
 
@@ -183,4 +185,4 @@ def test_pins_are_printed_as_the_lists_of_the_releases_have_them(
 def test_temporal_of_go_mod_has_a_pin(here: Platform) -> None:
     from wharfinger.dev.binaries import released
 
-    assert Archive(TEMPORAL, released(TEMPORAL), here).name in Source.from_environment({}).pins
+    assert ReleaseArchive(TEMPORAL, released(TEMPORAL), here).name in ReleaseSource.from_environment({}).pins

@@ -5,7 +5,9 @@ from __future__ import annotations
 import email
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -15,10 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import free_port
 from tests.dev.release_server import ReleaseServer, serving, tar_gz
+from tests.integration.dev_tree import wait_until
 from tests.patience import patient
+from wharfinger.dev import binaries
 from wharfinger.dev.binaries import released
-from wharfinger.dev.releases import ETCD, PLATFORMS, Archive, this_platform
+from wharfinger.dev.releases import ETCD, PLATFORMS, TEMPORAL, ReleaseArchive, this_platform
 from wharfinger.process.build import build_id
 
 pytest.importorskip("setuptools", minversion="77", reason="`make setup` installs it")
@@ -199,7 +204,7 @@ def test_without_server_go_and_network_one_line_names_what_to_install(installed:
 @pytest.fixture
 def mirror() -> Iterator[ReleaseServer]:
     """A mirror with a program that only prints the version which is pinned of etcd."""
-    archive = Archive(ETCD, released(ETCD), this_platform())
+    archive = ReleaseArchive(ETCD, released(ETCD), this_platform())
     program = f"#!/bin/sh\necho 'etcd Version: {archive.version}'\n# {random.Random(3).randbytes(300_000).hex()}\n"
     content = tar_gz({archive.member("etcd"): program.encode()})
     with serving() as server:
@@ -230,3 +235,46 @@ def test_two_starters_at_once_download_once(installed: Path, mirror: ReleaseServ
     (program,) = {line.rpartition(" ")[2].strip() for line, _ in printed}
     assert Path(program).parents[2] == tmp_path / ".cache" / "wharfinger"
     assert len([path for path, _ in mirror.asked if path.endswith(".gz")]) == 1
+
+
+@pytest.mark.servers
+@pytest.mark.skipif(this_platform() not in PLATFORMS, reason="there are no archives for this machine")
+def test_first_pod_is_bound_in_an_empty_home_without_go(installed: Path, tmp_path: Path) -> None:
+    """etcd and Temporal come from a mirror; then `dev`, `apply` and `get pods` are what a newcomer types."""
+    home, ready = tmp_path / "home", tmp_path / "ready.json"
+    home.mkdir()
+    environment = {"HOME": str(home), "PATH": f"{installed / 'bin'}:/bin", "PYTHONPATH": str(installed)}
+    ports = [f"--{name}-port={free_port()}" for name in ("etcd", "temporal", "ui", "health")]
+    with serving() as mirror:
+        for project, program in ((ETCD, binaries.ETCD), (TEMPORAL, binaries.TEMPORAL)):
+            archive = ReleaseArchive(project, released(project), this_platform())
+            files = {archive.member(program.name): binaries.locate(program).read_bytes()}
+            digest = mirror.put(f"/{project.name}/v{archive.version}/{archive.name}", tar_gz(files, level=0))
+            with (tmp_path / "pins").open("a") as pins:
+                pins.write(f"{digest}  {archive.name}\n")
+        environment |= {"WHARFINGER_DOWNLOADS": mirror.url, "WHARFINGER_DOWNLOADS_SHA256": str(tmp_path / "pins")}
+        command = [installed / "bin" / "wharfinger", "dev", f"--ready-file={ready}", *ports]
+        with (tmp_path / "log").open("wb") as log:
+            dev = subprocess.Popen(command, cwd=home, env=environment, stdout=log, stderr=log)
+        try:
+            wait_until(lambda: ready.exists() or dev.poll() is not None, 60, "everything is up")
+            printed = (tmp_path / "log").read_text()
+            assert ready.exists(), printed
+
+            def typed(words: str) -> str:
+                answer = subprocess.run(
+                    [installed / "bin" / "wharfinger", *words.split()], cwd=home, capture_output=True, text=True,
+                    env=environment | dict(re.findall(r"export (\w+)=(\S+)", printed)), timeout=patient(60), check=True,
+                )  # fmt: skip
+                return answer.stdout
+
+            typed(re.findall(r"wharfinger (apply -f \S+quickstart) ", printed)[0])
+            wait_until(lambda: "Bound" in typed("get pods"), 60, "a pod is bound")
+            assert {path for path, _ in mirror.asked if not path.endswith(".gz")} == set()
+        finally:
+            dev.send_signal(signal.SIGINT)
+            try:
+                assert dev.wait(patient(30)) == 0
+            finally:
+                dev.kill()
+                dev.wait()

@@ -167,7 +167,7 @@ def pinned(program: Program) -> str:
     return _pin(program.modules or program.name, program.pinned_by)
 
 
-def released(project: releases.Project) -> str:
+def released(project: releases.ReleasedProject) -> str:
     """The version (without `v`) of a project's release that our go.mod pins."""
     return _pin(project.name, project.module)
 
@@ -246,7 +246,7 @@ def _download(programs: Sequence[Program], fresh: Path, progress: ProgressListen
     project = next((project for project in releases.PROJECTS if project.name == modules), None)
     if project is None:
         return "there are no archives"
-    archive = releases.Archive(project, released(project), releases.this_platform())
+    archive = releases.ReleaseArchive(project, released(project), releases.this_platform())
     try:
         releases.obtain(archive, [one.name for one in programs], fresh, cache_folder() / "downloads", progress)
     except download.NotDownloaded as error:

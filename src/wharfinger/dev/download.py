@@ -29,7 +29,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DownloadLimits:
     """What a download may take."""
 
     silence: float = 15.0
@@ -42,7 +42,7 @@ class Limits:
     """Connections; another one is made only if the last one brought bytes."""
 
 
-LIMITS = Limits()
+LIMITS = DownloadLimits()
 
 
 class NotDownloaded(Exception):
@@ -53,7 +53,7 @@ class _Interrupted(Exception):
     """The file did not come to its end."""
 
 
-def text_of(url: str, limits: Limits = LIMITS) -> str:
+def text_of(url: str, limits: DownloadLimits = LIMITS) -> str:
     """A small text file (1 MiB at most). Raises `NotDownloaded`."""
     try:
         with _opened(Request(url), limits) as response:  # noqa: S310 - callers allow http and https only
@@ -63,7 +63,7 @@ def text_of(url: str, limits: Limits = LIMITS) -> str:
         raise NotDownloaded(f"{name_of(url)}: {_why(error)}") from error
 
 
-def fetch(url: str, file: Path, digest: str, progress: ProgressListener, limits: Limits = LIMITS) -> None:
+def fetch(url: str, file: Path, digest: str, progress: ProgressListener, limits: DownloadLimits = LIMITS) -> None:
     """Download a file whose SHA-256 is known; bytes that are in `file` already are not asked for again.
 
     Raises `NotDownloaded`. Then `file` has the beginning, if a later call can go on from there, or does not exist.
@@ -89,7 +89,7 @@ def fetch(url: str, file: Path, digest: str, progress: ProgressListener, limits:
     raise NotDownloaded(f"{name}: other bytes came at each of {limits.tries} tries")
 
 
-def _go_on(url: str, file: Path, progress: ProgressListener, limits: Limits, ends: float) -> None:
+def _go_on(url: str, file: Path, progress: ProgressListener, limits: DownloadLimits, ends: float) -> None:
     """Ask for what is lacking behind the bytes that are in the file, and add it."""
     begun = _size(file)
     request = Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})  # noqa: S310 - as above
@@ -147,7 +147,7 @@ class _Redirects(HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _opened(request: Request, limits: Limits) -> HTTPResponse:
+def _opened(request: Request, limits: DownloadLimits) -> HTTPResponse:
     response = build_opener(_Redirects).open(request, timeout=limits.silence)
     assert isinstance(response, HTTPResponse), "callers allow http and https only"
     return response
@@ -189,7 +189,7 @@ def sums_in(text: str) -> dict[str, str]:
     return sums
 
 
-def unpack(archive: Path, member: str, target: Path, limits: Limits = LIMITS) -> None:
+def unpack(archive: Path, member: str, target: Path, limits: DownloadLimits = LIMITS) -> None:
     """Write one regular file of a `.zip` or `.tar.gz` to the file `target`, as a program. Raises `NotDownloaded`."""
     try:
         with _packed(archive, member, limits.bytes) as packed, target.open("wb") as program:

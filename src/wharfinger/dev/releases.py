@@ -50,7 +50,7 @@ def this_platform() -> Platform:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ReleasedProject:
     """How a project names what it releases. `{}` stands for the version, the system and the architecture."""
 
     name: str
@@ -69,7 +69,7 @@ class Project:
     """Whether the programs lie in a folder with the archive's name."""
 
 
-ETCD = Project(
+ETCD = ReleasedProject(
     "etcd",
     "go.etcd.io/etcd/server/v3",
     "https://github.com/etcd-io/etcd/releases/download",
@@ -78,7 +78,7 @@ ETCD = Project(
     zip_for="darwin",
     in_folder=True,
 )
-TEMPORAL = Project(
+TEMPORAL = ReleasedProject(
     "temporal",
     "github.com/temporalio/cli",
     "https://github.com/temporalio/cli/releases/download",
@@ -89,10 +89,10 @@ PROJECTS = (ETCD, TEMPORAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class ReleaseArchive:
     """One file of a release."""
 
-    project: Project
+    project: ReleasedProject
     version: str
     """Without `v`."""
     platform: Platform
@@ -113,7 +113,7 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ReleaseSource:
     """Where archives are downloaded from, and which digests they must have."""
 
     pins: Mapping[str, str]
@@ -122,7 +122,7 @@ class Source:
     """Base URL; empty = the projects' own addresses."""
 
     @staticmethod
-    def from_environment(environment: Mapping[str, str] = os.environ) -> Source:
+    def from_environment(environment: Mapping[str, str] = os.environ) -> ReleaseSource:
         """As the user's variables have it. Raises `ServerError`."""
         mirror, named = environment.get(MIRROR, "").rstrip("/"), environment.get(PINS, "")
         if mirror:
@@ -130,17 +130,19 @@ class Source:
             if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
                 raise ServerError(f"{MIRROR} must be an http or https address without a user: it is not used")
         try:
-            return Source(download.sums_in((Path(named) if named else PINNED).read_text(encoding="utf-8")), mirror)
+            return ReleaseSource(
+                download.sums_in((Path(named) if named else PINNED).read_text(encoding="utf-8")), mirror
+            )
         except (OSError, ValueError) as error:
             raise ServerError(f"{f'{PINS}={named}' if named else PINNED}: {error}") from error
 
-    def folder(self, archive: Archive) -> str:
+    def folder(self, archive: ReleaseArchive) -> str:
         """The URL in which the archive and the list of digests lie."""
         return (
             f"{f'{self.mirror}/{archive.project.name}' if self.mirror else archive.project.address}/v{archive.version}"
         )
 
-    def digest(self, archive: Archive, progress: ProgressListener, limits: download.Limits) -> str:
+    def digest(self, archive: ReleaseArchive, progress: ProgressListener, limits: download.DownloadLimits) -> str:
         """What the archive must have: its pin, else what the list beside it names. Raises `NotDownloaded`."""
         if pin := self.pins.get(archive.name):
             return pin
@@ -157,14 +159,14 @@ class Source:
 
 
 def obtain(
-    archive: Archive,
+    archive: ReleaseArchive,
     programs: Sequence[str],
     folder: Path,
     partial: Path,
     progress: ProgressListener,
     *,
-    source: Source | None = None,
-    limits: download.Limits = download.LIMITS,
+    source: ReleaseSource | None = None,
+    limits: download.DownloadLimits = download.LIMITS,
 ) -> None:
     """Put programs of an archive into a folder; `partial` keeps what a broken download has brought.
 
@@ -173,7 +175,7 @@ def obtain(
     if archive.platform not in PLATFORMS:
         here = f"{archive.platform.system} on {archive.platform.architecture}"
         raise download.NotDownloaded(f"{archive.project.name} is not released for {here}")
-    source = source or Source.from_environment()
+    source = source or ReleaseSource.from_environment()
     file = partial / archive.name
     digest = source.digest(archive, progress, limits)
     partial.mkdir(parents=True, exist_ok=True)
@@ -185,19 +187,19 @@ def obtain(
 
 def main(
     arguments: Sequence[str],
-    version_of: Callable[[Project], str] | None = None,
-    source: Source | None = None,
+    version_of: Callable[[ReleasedProject], str] | None = None,
+    source: ReleaseSource | None = None,
 ) -> int:
     """Report archives without a pin, a line each; the exit code is 1 if there are any. `--fetch`: print all pins."""
     from wharfinger.dev import binaries
     from wharfinger.dev.progress import progress_for
 
     version_of = version_of or binaries.released
-    archives = [Archive(project, version_of(project), one) for project in PROJECTS for one in PLATFORMS]
+    archives = [ReleaseArchive(project, version_of(project), one) for project in PROJECTS for one in PLATFORMS]
     try:
-        source = source or Source.from_environment()
+        source = source or ReleaseSource.from_environment()
         if "--fetch" in arguments:
-            unpinned, progress = Source({}, source.mirror), progress_for(sys.stderr)
+            unpinned, progress = ReleaseSource({}, source.mirror), progress_for(sys.stderr)
             for archive in archives:
                 print(f"{unpinned.digest(archive, progress, download.LIMITS)}  {archive.name}")
             return 0
