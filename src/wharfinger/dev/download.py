@@ -12,7 +12,7 @@ import shutil
 import tarfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage, HTTPResponse
@@ -57,23 +57,31 @@ def text_of(url: str, limits: DownloadLimits = LIMITS) -> str:
     """A small text file (1 MiB at most). Raises `NotDownloaded`."""
     try:
         with _opened(Request(url), limits) as response:  # noqa: S310 - callers allow http and https only
-            content = b"".join(_pieces(response, 0, _MIB, time.monotonic() + limits.whole))
+            content = b"".join(_pieces(response, 0, _MIB, _deadline(limits)))
             return content.decode()
     except (OSError, HTTPException, UnicodeDecodeError, _Interrupted) as error:
         raise NotDownloaded(f"{name_of(url)}: {_why(error)}") from error
 
 
-def fetch(url: str, file: Path, digest: str, progress: ProgressListener, limits: DownloadLimits = LIMITS) -> None:
+def fetch(
+    url: str,
+    file: Path,
+    digest: str,
+    progress: ProgressListener,
+    limits: DownloadLimits = LIMITS,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Download a file whose SHA-256 is known; bytes that are in `file` already are not asked for again.
 
     Raises `NotDownloaded`. Then `file` has the beginning, if a later call can go on from there, or does not exist.
     """
-    name, ends = name_of(url), time.monotonic() + limits.whole
+    name, late = name_of(url), _deadline(limits, clock)
     for left in reversed(range(limits.tries)):
         begun = _size(file)
         if not (begun and sha256_of(file) == digest):
             try:
-                _go_on(url, file, progress, limits, ends)
+                _go_on(url, file, progress, limits, late)
             except (OSError, HTTPException, _Interrupted) as error:
                 if left and _size(file) > begun and not isinstance(error, HTTPError):
                     continue
@@ -89,7 +97,7 @@ def fetch(url: str, file: Path, digest: str, progress: ProgressListener, limits:
     raise NotDownloaded(f"{name}: other bytes came at each of {limits.tries} tries")
 
 
-def _go_on(url: str, file: Path, progress: ProgressListener, limits: DownloadLimits, ends: float) -> None:
+def _go_on(url: str, file: Path, progress: ProgressListener, limits: DownloadLimits, late: Callable[[], bool]) -> None:
     """Ask for what is lacking behind the bytes that are in the file, and add it."""
     begun = _size(file)
     request = Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})  # noqa: S310 - as above
@@ -110,12 +118,12 @@ def _go_on(url: str, file: Path, progress: ProgressListener, limits: DownloadLim
             file.open("ab" if before else "wb") as target,
             progress.counting(text, (before + (response.length or 0)) // _MIB, "MiB") as report,
         ):
-            for piece in _pieces(response, before, limits.bytes, ends):
+            for piece in _pieces(response, before, limits.bytes, late):
                 target.write(piece)
                 report(target.tell() // _MIB)
 
 
-def _pieces(response: HTTPResponse, before: int, most: int, ends: float) -> Iterator[bytes]:
+def _pieces(response: HTTPResponse, before: int, most: int, late: Callable[[], bool]) -> Iterator[bytes]:
     """What follows the first `before` bytes of a file, as it comes.
 
     Raises `_Interrupted` if the connection or the time ends before the file does, and beyond `most` bytes.
@@ -125,7 +133,7 @@ def _pieces(response: HTTPResponse, before: int, most: int, ends: float) -> Iter
     while True:
         if max(size, whole or 0) > most:
             raise _Interrupted(f"more than {most // _MIB} MiB are not taken")
-        if time.monotonic() > ends:
+        if late():
             raise _Interrupted("not done in time")
         piece = response.read1(_PIECE)
         if not piece:
@@ -134,6 +142,12 @@ def _pieces(response: HTTPResponse, before: int, most: int, ends: float) -> Iter
         yield piece
     if whole is not None and size < whole:
         raise _Interrupted(f"the connection ended after {size} of {whole} bytes")
+
+
+def _deadline(limits: DownloadLimits, clock: Callable[[], float] = time.monotonic) -> Callable[[], bool]:
+    """Whether the time for the whole is over, from now on."""
+    ends = clock() + limits.whole
+    return lambda: clock() > ends
 
 
 class _Redirects(HTTPRedirectHandler):
