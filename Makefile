@@ -37,11 +37,11 @@ LOCK_ALIKE = $(LOCK) --constraints requirements/development.txt
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
+.PHONY: installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
 
-setup: servers
+setup: linked servers
 
-demo: setup
+demo: servers
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 2,500
@@ -91,31 +91,37 @@ bench: setup
 	@$(BIN)/python benchmarks/rollout.py --runs 100
 	@$(BIN)/python benchmarks/kubernetes.py --turns 2 --import 0
 
-# The environment is made again from the lock whenever that or pyproject.toml changes.
-$(VENV)/.dependencies: pyproject.toml requirements/development.txt
+# The environment is made again from the locks whenever they or pyproject.toml change. First what runs, which is all that
+# the demonstration needs; then what tests, and checks.
+$(VENV)/.runtime: pyproject.toml requirements/runtime.txt requirements/build.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; a minute or so) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes --requirement requirements/development.txt
-	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=strict --editable .
+	@$(PIP) install --require-hashes --requirement requirements/runtime.txt --requirement requirements/build.txt
 	@rm -f $(VENV)/.files && touch $@
+
+$(VENV)/.dependencies: $(VENV)/.runtime requirements/development.txt
+	@$(PIP) install --require-hashes --requirement requirements/development.txt
+	@touch $@
 
 # A strict editable install is a tree of links, one a file (type checkers need it: two wings are mapped into
 # the package). So it is made again when a file came or went, not when one was edited.
-linked: $(VENV)/.dependencies
-	@find src workflows activities tools examples -type f ! -name '*.pyc' ! -path '*.egg-info/*' | LC_ALL=C sort > $(VENV)/.files.now
+linked: $(VENV)/.dependencies installed
+
+installed: $(VENV)/.runtime
+	@find src workflows activities tools examples deploy -type f ! -name '*.pyc' ! -path '*.egg-info/*' | LC_ALL=C sort > $(VENV)/.files.now
 	@cmp -s $(VENV)/.files.now $(VENV)/.files || \
 		$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=strict --editable .
 	@mv $(VENV)/.files.now $(VENV)/.files
 
-servers: linked
+servers: installed
 	@$(BIN)/python -m wharfinger.dev.binaries
 
 cluster-server: linked
 	@$(BIN)/python -m wharfinger.dev.binaries temporal-server temporal-sql-tool
 
-kubernetes-servers: linked
+kubernetes-servers: installed
 	@$(BIN)/python -m wharfinger.dev.binaries kube-apiserver kube-scheduler
 
 # Go prints the fields of the release that go.mod names; the list is part of the package, so users need no Go.
