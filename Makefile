@@ -118,7 +118,7 @@ installed: $(VENV)/.runtime
 servers: installed
 	@$(BIN)/python -m wharfinger.dev.binaries
 
-cluster-server: linked
+cluster-server: installed
 	@$(BIN)/python -m wharfinger.dev.binaries temporal-server temporal-sql-tool
 
 kubernetes-servers: installed
