@@ -59,6 +59,8 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Lo
     vanished, careful = _carefulness(memory, asked, spec, lost, available)
     crashed = _crashes(memory, lives, spec)
     occupied = {life.host for life in lives if life.grant is not None and not life.ended}
+    absent = sorted(occupied.difference((host.name for host in observed.hosts), ("",)))
+    missing = {one.host: one.since for one in memory.hosts}
     memory = altered(
         memory,
         spec=spec,
@@ -67,7 +69,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Lo
         gone=tuple(sorted({(life.slot, life.incarnation) for life in lives if _end_is_known(life)})),
         crashed=crashed,
         looping=_looping(memory, asked, crashed),
-        hosts=_missing_hosts(observed, memory, occupied),
+        hosts=tuple(HostMissing(host, missing.get(host, memory.clock)) for host in absent),
         silent_hosts=_silent_hosts(observed, memory),
         known=known_hosts(observed, memory, occupied),
         vanished=vanished,
@@ -203,12 +205,6 @@ def _looping(memory: Memory, asked: Asked, crashed: tuple[Crashed, ...]) -> tupl
     if asked.role == "rollout":
         found |= set(memory.looping)
     return tuple(sorted(found))
-
-
-def _missing_hosts(observed: Observed, memory: Memory, occupied: set[str]) -> tuple[HostMissing, ...]:
-    since = {missing.host: missing.since for missing in memory.hosts}
-    absent = sorted(occupied.difference((host.name for host in observed.hosts), ("",)))
-    return tuple(HostMissing(host, since.get(host, memory.clock)) for host in absent)
 
 
 def _silent_hosts(observed: Observed, memory: Memory) -> tuple[HostMissing, ...]:

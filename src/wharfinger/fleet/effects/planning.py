@@ -78,7 +78,11 @@ class Planning:
             over=await self._over(request),
         )
         decided = plan(observed, request.memory, asked)
-        self._gauge(tenant, decided)
+        if decided.ended:
+            self.gauges.ended(tenant)
+            self._unreadable.pop(tenant, None)
+        else:
+            self.gauges.planned(tenant, decided.writes.status)
         desired = observed.desired
         spec = (desired.spec if desired is not None else None) or decided.memory.spec or FleetSpec()
         rollout = await self._status(request.generation, request)
@@ -141,13 +145,6 @@ class Planning:
             self._unreadable[tenant] = observed.unreadable
             for line in observed.unreadable:
                 log.warning("fleet_record_unreadable tenant=%s record=%r", tenant, line)
-
-    def _gauge(self, tenant: str, decided: Plan) -> None:
-        if decided.ended:
-            self.gauges.ended(tenant)
-            self._unreadable.pop(tenant, None)
-        else:
-            self.gauges.planned(tenant, decided.writes.status)
 
 
 def with_new_status(decided: Plan, written: str) -> Plan:

@@ -142,9 +142,10 @@ class Recording:
         fleet = self._fleet(request.tenant, kv) if kv is not None and kv.mod_revision == request.desired else None
         if kv is None or fleet is None:
             return None
+        written = json.dumps(fleet.written_template, sort_keys=True, separators=(",", ":"))
         return RevisionRecord(
             template=fleet.written_template,
-            digest=template_digest(fleet),
+            digest=hashlib.sha256(written.encode()).hexdigest(),
             generation=kv.mod_revision,
             who=fleet.changed_by,
             why=fleet.change_cause,
@@ -228,9 +229,3 @@ def parsed(kv: KeyValue) -> object:
         return documents.parse(kv.value)
     except InvalidObject:
         return None
-
-
-def template_digest(fleet: FleetObject) -> str:
-    """SHA-256 over the canonical JSON of the template as written: only a name."""
-    text = json.dumps(fleet.written_template, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

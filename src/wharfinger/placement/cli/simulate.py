@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +64,9 @@ def simulate(
     simulator = PlacementSimulator(upstream=upstream, now=moment, unselected_limit=SHOWN)
     for obj in (*members, *placements):
         simulator.add(obj)
-    decided = [simulator.decide(reference) for reference in _references(placements)]
+    decided = [
+        simulator.decide(reference) for reference in dict.fromkeys(str(placement_ref(obj)) for obj in placements)
+    ]
     show_answer(output, lambda: [_mapping(one) for one in decided], lambda: "\n\n".join(map(_table, decided)))
     if not all(one.status is not None and one.status["scheduled"]["status"] == "True" for one in decided):
         raise typer.Exit(1)
@@ -116,10 +118,6 @@ def _objects(files: Iterable[tuple[str, bytes]], problems: list[str]) -> Iterato
                 yield source, obj
         except InvalidObject as error:
             problems.append(f"{source}: {error}")
-
-
-def _references(placements: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(str(placement_ref(obj)) for obj in placements))
 
 
 def _mapping(decided: SimulatedPlacement) -> dict[str, Any]:

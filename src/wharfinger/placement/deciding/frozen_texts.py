@@ -17,7 +17,6 @@ from wharfinger.placement.model.placement import (
     ClusterTerm,
     PlacementPolicy,
     PropertyRequirement,
-    PropertySorter,
 )
 
 _TYPES = {
@@ -66,11 +65,9 @@ def _property(one: PropertyRequirement) -> str:
 
 
 def _preference(one: ClusterPreference) -> str:
-    return f"ClusterPreference(weight={one.weight!r}, labels={_labels(one.labels)}, sorter={_sorter(one.sorter)})"
-
-
-def _sorter(sorter: PropertySorter | None) -> str:
-    return f"PropertySorter(name={_text(sorter.name)}, order={_text(sorter.order)})" if sorter is not None else "None"
+    by = one.sorter
+    sorter = f"PropertySorter(name={_text(by.name)}, order={_text(by.order)})" if by is not None else "None"
+    return f"ClusterPreference(weight={one.weight!r}, labels={_labels(one.labels)}, sorter={sorter})"
 
 
 def _toleration(one: Toleration) -> str:

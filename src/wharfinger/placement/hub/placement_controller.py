@@ -267,21 +267,18 @@ class PlacementController(Controller):
         before = self._started.get(reference)
         if before is not None and (before.wait, before.about) == (self.again, stamp) and cause != SWEPT:
             return  # its attempts change nothing, whatever is decided here: it waits for another input
-        if not own and now < (not_before := self._not_before(reference)):
-            self._look_at(reference, not_before)
-            return
+        decided, decision = self._decided.get(reference), self._view.decisions.get(reference)
+        if not own and decided is not None and decision is not None:
+            not_before = decided[1] + APART * (1 + len(decision.chosen) // 100)
+            if now < not_before:
+                self._look_at(reference, not_before)
+                return
         self._starting[reference] = asyncio.create_task(self._attempt(reference, cause, stamp))
 
     def _left_alone(self, reference: str, now: float) -> bool:
         """Whether an attempt is being started, or was a short time ago. It is reconciled again after that time."""
         started = self._started.get(reference)
         return reference in self._starting or (started is not None and now < started.until)
-
-    def _not_before(self, reference: str) -> float:
-        decided, decision = self._decided.get(reference), self._view.decisions.get(reference)
-        if decided is None or decision is None:
-            return 0.0
-        return decided[1] + APART * (1 + len(decision.chosen) // 100)
 
     async def _attempt(self, reference: str, cause: str, stamp: Stamp) -> None:
         accepted = await self._start(

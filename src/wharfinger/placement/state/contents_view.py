@@ -81,7 +81,8 @@ class ContentsView:
         made = _Reader(
             tuple(selectors),
             named_keys(selectors, reference),
-            _open_prefixes(selectors, reference),
+            # under which an object may be selected without being named
+            () if all(one.name and not brings(one) for one in selectors) else prefixes(selectors, reference),
             folders(selectors, reference),
             changed=self._clock() if before is not None else None,
         )
@@ -174,13 +175,6 @@ class ContentsView:
                 ]
         marks = selection_text(reader.selectors, sorted(set(found)))
         return hashlib.sha256(marks.encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def _open_prefixes(selectors: Sequence[ResourceSelector], reference: str) -> tuple[str, ...]:
-    """Under which an object may be selected without being named."""
-    if all(one.name and not brings(one) for one in selectors):
-        return ()
-    return prefixes(selectors, reference)
 
 
 def _seen(kv: KeyValue) -> _Seen:
