@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.documents.fields import LIST_LIMIT, TEXT_LIMIT, quantities
+from wharfinger.objects.documents.fields import LIST_LIMIT, TEXT_LIMIT, part, quantities
 from wharfinger.objects.documents.metadata import check_key
 from wharfinger.objects.documents.pods import pod
 from wharfinger.objects.model.conditions import POD_RESIZE_PENDING
@@ -37,37 +37,39 @@ def stand_in(given: object, *, namespace: str, name: str) -> dict[str, Any] | No
     Raises `InvalidObject` when the object is another one than its key says.
     """
     check_key(given, namespace=namespace, name=name)
-    return _reduced(_mapping(given), namespace, name)
+    return _reduced(part(given), namespace, name)
 
 
 def _reduced(obj: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any] | None:
-    written = _mapping(obj.get("spec"))
+    written = part(obj, "spec")
     spec = {
-        part: written.get(part) for part in ("nodeName", "hostNetwork", "volumes") if _valid({part: written.get(part)})
+        field: written.get(field)
+        for field in ("nodeName", "hostNetwork", "volumes")
+        if _valid({field: written.get(field)})
     }
     if not spec.get("nodeName"):
         return None
     spec["overhead"] = _amounts(written.get("overhead"))
     spec["resources"] = _resources(written.get("resources"))
-    for part in ("containers", "initContainers"):
-        spec[part] = [_container(entry) for entry in _entries(written.get(part))]
+    for field in ("containers", "initContainers"):
+        spec[field] = [_container(entry) for entry in _entries(written.get(field))]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name},
         "spec": spec,
-        "status": _status(_mapping(obj.get("status"))),
+        "status": _status(part(obj, "status")),
     }
 
 
 def _status(written: Mapping[str, Any]) -> dict[str, Any]:
     """Whether it has ended, and what counts during a resize in place."""
     status: dict[str, Any] = {"phase": _text(written.get("phase")), **_reported(written)}
-    for part in ("containerStatuses", "initContainerStatuses"):
-        status[part] = [_reported(_mapping(entry)) for entry in _entries(written.get(part))]
+    for field in ("containerStatuses", "initContainerStatuses"):
+        status[field] = [_reported(part(entry)) for entry in _entries(written.get(field))]
     status["conditions"] = [
         {"type": POD_RESIZE_PENDING, "reason": _text(entry.get("reason"))}
-        for entry in map(_mapping, _entries(written.get("conditions")))
+        for entry in map(part, _entries(written.get("conditions")))
         if entry.get("type") == POD_RESIZE_PENDING
     ]
     return status
@@ -82,25 +84,25 @@ def _reported(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _container(entry: object) -> dict[str, Any]:
-    written = _mapping(entry)
+    written = part(entry)
     container: dict[str, Any] = {
         "name": _text(written.get("name")),
         "resources": _resources(written.get("resources")),
     }
-    for part in ("ports", "restartPolicy"):
-        value = written.get(part)
-        if value and _valid({"containers": [{part: value}], "hostNetwork": True}):
-            container[part] = value
+    for field in ("ports", "restartPolicy"):
+        value = written.get(field)
+        if value and _valid({"containers": [{field: value}], "hostNetwork": True}):
+            container[field] = value
     return container
 
 
 def _resources(written: object) -> dict[str, Any]:
-    return {part: _amounts(_mapping(written).get(part)) for part in ("requests", "limits")}
+    return {field: _amounts(part(written).get(field)) for field in ("requests", "limits")}
 
 
 def _amounts(written: object) -> dict[str, Any]:
     """The amounts of a resource list that can be read."""
-    return {name: amount for name, amount in _mapping(written).items() if name != PODS and _readable(name, amount)}
+    return {name: amount for name, amount in part(written).items() if name != PODS and _readable(name, amount)}
 
 
 def _readable(name: Any, amount: Any) -> bool:
@@ -127,7 +129,3 @@ def _entries(value: object) -> Sequence[object]:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and len(value) <= TEXT_LIMIT and value.isascii() else None
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -7,24 +7,24 @@ from contextlib import suppress
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.objects.documents.fields import LIST_LIMIT
+from wharfinger.objects.documents.fields import LIST_LIMIT, part
 from wharfinger.objects.model.node import GPU
 from wharfinger.objects.rk8s.edit import NODE_NAME
-from wharfinger.objects.rk8s.fields import EMPTY, NAMESPACE, cpu, integer, memory, text
+from wharfinger.objects.rk8s.fields import NAMESPACE, cpu, integer, memory, text
 from wharfinger.objects.rk8s.tree import decoded, parse
 
 
 def held_by(value: bytes, name: str) -> dict[str, Any] | None:
     """The mapping of a `v1.Pod` with its node and what it holds; None for what is no bound pod of this name."""
     with suppress(InvalidObject, RecursionError):
-        given = _mapping(parse(decoded(value)))
-        spec = _mapping(given.get("spec"))
-        if given.get("kind") != "Pod" or text(_mapping(given.get("metadata")), "name") != name:
+        given = part(parse(decoded(value)))
+        spec = part(given, "spec")
+        if given.get("kind") != "Pod" or text(part(given, "metadata"), "name") != name:
             return None
         node_name = text(spec, NODE_NAME)
         if not node_name:
             return None
-        phase = _mapping(given.get("status")).get("phase")
+        phase = part(given, "status").get("phase")
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -41,7 +41,7 @@ def held_by(value: bytes, name: str) -> dict[str, Any] | None:
 
 def _containers(written: object) -> list[dict[str, Any]]:
     entries = written[:LIST_LIMIT] if isinstance(written, list) else []
-    limits = [_mapping(_mapping(_mapping(entry).get("resources")).get("limits")) for entry in entries]
+    limits = [part(entry, "resources", "limits") for entry in entries]
     return [{"name": "any", "image": "any", "resources": {"requests": _amounts(one)}} for one in limits]
 
 
@@ -56,7 +56,3 @@ def _amounts(limits: Mapping[str, Any]) -> dict[str, str]:
         if cards := integer(limits, "gpu", low=0, high=2**32 - 1):
             found[GPU] = str(cards)
     return found
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else EMPTY

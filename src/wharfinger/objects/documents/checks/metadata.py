@@ -120,9 +120,7 @@ _MOST_ANNOTATIONS = 256 * 1024
 """Bytes of keys and values together."""
 
 
-def check_metadata(
-    metadata: FieldPlace, name_rule: Callable[[str], list[str]] = dns_subdomain, *, namespaced: bool = True
-) -> None:
+def check_metadata(metadata: FieldPlace, name_rule: Callable[[str], list[str]], *, namespaced: bool) -> None:
     """The metadata of an object. `name_rule`: what is wrong with a name."""
     name = metadata["name"]
     if name.text:

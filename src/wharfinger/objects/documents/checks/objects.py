@@ -14,7 +14,13 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.checks import pods, volumes, workloads
-from wharfinger.objects.documents.checks.metadata import check_label_selector, check_labels, check_metadata, dns_label
+from wharfinger.objects.documents.checks.metadata import (
+    check_label_selector,
+    check_labels,
+    check_metadata,
+    dns_label,
+    dns_subdomain,
+)
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.pods import PREEMPTION_POLICIES
 from wharfinger.objects.documents.checks.resources import check_amount, check_overhead, nanos, shown
@@ -22,12 +28,22 @@ from wharfinger.objects.documents.checks.scheduling import check_taints, check_t
 from wharfinger.objects.documents.checks.workloads import check_share
 from wharfinger.objects.documents.kubernetes_fields import kubernetes_fields
 from wharfinger.objects.documents.metadata import OF_THE_API
+from wharfinger.objects.model.priority import HIGHEST_OF_USERS, SYSTEM_CLASSES, SYSTEM_PREFIX
 from wharfinger.objects.model.quantities import NANO, parse_quantity
 
 MOST = 100
 """Problems of one object that are named."""
 
-_METADATA_ONLY = ("v1 ConfigMap", "v1 Secret", "v1 ServiceAccount", "v1 Service")
+_METADATA_ONLY = ("v1 ConfigMap", "v1 Namespace", "v1 Secret", "v1 ServiceAccount", "v1 Service")
+_WITHOUT_NAMESPACE = (
+    "v1 Node",
+    "v1 Namespace",
+    "v1 PersistentVolume",
+    "node.k8s.io/v1 RuntimeClass",
+    "scheduling.k8s.io/v1 PriorityClass",
+    "storage.k8s.io/v1 StorageClass",
+)
+_NAMED_BY_A_LABEL = ("v1 Namespace", "apps/v1 StatefulSet")
 
 
 def problems_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
@@ -61,10 +77,11 @@ def was_taken(obj: Mapping[str, Any]) -> bool:
 
 def _check(place: FieldPlace, title: str) -> None:
     check = _CHECKS.get(title)
+    if check is not None or title in _METADATA_ONLY:
+        name_rule = dns_label if title in _NAMED_BY_A_LABEL else dns_subdomain
+        check_metadata(place["metadata"], name_rule, namespaced=title not in _WITHOUT_NAMESPACE)
     if check is not None:
         check(place)
-    elif title in _METADATA_ONLY:
-        check_metadata(place["metadata"])
 
 
 _QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -159,29 +176,16 @@ def _wrong(place: FieldPlace, kind: str) -> Iterator[tuple[FieldPlace, str]]:
                 yield from _wrong(place[key], fields[key])
 
 
-_HIGHEST = 1_000_000_000
-"""The highest priority that users may give."""
-_SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
-_SYSTEM_PREFIX = "system-"
-
-
 def check_node(node: FieldPlace) -> None:
     """A Node."""
-    check_metadata(node["metadata"], namespaced=False)
     check_taints(node["spec"]["taints"])
     for field in ("capacity", "allocatable"):
         for name, amount in node["status"][field].pairs():
             check_amount(name, amount)
 
 
-def check_namespace(namespace: FieldPlace) -> None:
-    """A Namespace."""
-    check_metadata(namespace["metadata"], dns_label, namespaced=False)
-
-
 def check_disruption_budget(budget: FieldPlace) -> None:
     """A PodDisruptionBudget."""
-    check_metadata(budget["metadata"])
     spec = budget["spec"]
     if spec["minAvailable"].given and spec["maxUnavailable"].given:
         spec.invalid("minAvailable and maxUnavailable cannot be both set")
@@ -193,22 +197,21 @@ def check_disruption_budget(budget: FieldPlace) -> None:
 
 def check_priority_class(priority_class: FieldPlace) -> None:
     """A PriorityClass."""
-    check_metadata(priority_class["metadata"], namespaced=False)
     name, value = priority_class["metadata"]["name"], priority_class["value"]
-    if name.text.startswith(_SYSTEM_PREFIX):
-        if _SYSTEM.get(name.text) != value.value:
+    if name.text.startswith(SYSTEM_PREFIX):
+        system = SYSTEM_CLASSES.get(name.text)
+        if (None if system is None else system.value) != value.value:
             name.forbidden(
-                f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. "
+                f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. "
                 f"error: {name.text} is not a known system priority class"
             )
-    elif (value.value or 0) > _HIGHEST:
-        value.forbidden(f"maximum allowed value of a user defined priority is {_HIGHEST}")
+    elif (value.value or 0) > HIGHEST_OF_USERS:
+        value.forbidden(f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}")
     priority_class["preemptionPolicy"].one_of(*PREEMPTION_POLICIES)
 
 
 def check_runtime_class(runtime_class: FieldPlace) -> None:
     """A RuntimeClass."""
-    check_metadata(runtime_class["metadata"], namespaced=False)
     handler = runtime_class["handler"]
     if handler.text:
         handler.each(dns_label(handler.text))
@@ -241,7 +244,6 @@ _OF_PODS = ("pods", "count/pods")
 
 def check_limit_range(limit_range: FieldPlace) -> None:
     """A LimitRange."""
-    check_metadata(limit_range["metadata"])
     types: set[str] = set()
     for limit in limit_range["spec"]["limits"].entries():
         kind = limit["type"]
@@ -271,7 +273,6 @@ def _check_order(limit: FieldPlace, less: str, more: str, field: str, name: str)
 
 def check_quota(quota: FieldPlace) -> None:
     """A ResourceQuota."""
-    check_metadata(quota["metadata"])
     spec = quota["spec"]
     for name, amount in spec["hard"].pairs():
         check_amount(name, amount)
@@ -300,7 +301,6 @@ _CHECKS: Mapping[str, Callable[[FieldPlace], None]] = {
     "v1 Pod": pods.check_pod,
     "v1 LimitRange": check_limit_range,
     "v1 Node": check_node,
-    "v1 Namespace": check_namespace,
     "v1 PersistentVolume": volumes.check_volume,
     "v1 PersistentVolumeClaim": volumes.check_claim,
     "v1 ResourceQuota": check_quota,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from wharfinger.objects.documents.checks import metadata
-from wharfinger.objects.documents.checks.metadata import check_annotations, check_labels, check_metadata
+from wharfinger.objects.documents.checks.metadata import check_annotations, check_labels
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.resources import check_container_resources, check_overhead, check_pod_resources
 from wharfinger.objects.documents.checks.scheduling import check_affinity, check_spread_constraints, check_tolerations
@@ -19,7 +19,6 @@ _LABELS = ("hostname", "subdomain")
 
 def check_pod(pod: FieldPlace) -> None:
     """A pod as it is created."""
-    check_metadata(pod["metadata"])
     spec = pod["spec"]
     check_pod_spec(spec, pod["metadata"]["name"].text, of_pod=True)
     if spec["nodeName"].text and spec["schedulingGates"].entries():

@@ -9,7 +9,6 @@ from wharfinger.objects.documents.checks.metadata import (
     check_annotations,
     check_label_selector,
     check_labels,
-    check_metadata,
 )
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.resources import nanos, shown
@@ -95,7 +94,6 @@ def _check_source(volume: FieldPlace, types: Collection[str]) -> None:
 
 def check_claim(claim: FieldPlace) -> None:
     """A PersistentVolumeClaim."""
-    check_metadata(claim["metadata"])
     check_claim_spec(claim["spec"])
 
 
@@ -123,7 +121,6 @@ def check_claim_spec(spec: FieldPlace) -> None:
 
 def check_volume(volume: FieldPlace) -> None:
     """A PersistentVolume."""
-    check_metadata(volume["metadata"], namespaced=False)
     spec = volume["spec"]
     modes, capacity, nodes = spec["accessModes"], spec["capacity"], spec["nodeAffinity"]
     if not modes.entries():
@@ -156,7 +153,6 @@ def check_volume(volume: FieldPlace) -> None:
 
 def check_storage_class(storage_class: FieldPlace) -> None:
     """A StorageClass."""
-    check_metadata(storage_class["metadata"], namespaced=False)
     provisioner = storage_class["provisioner"]
     if provisioner.text:
         provisioner.each(metadata.label_key(provisioner.text.lower()), provisioner.text.lower())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from wharfinger.errors import InvalidObject
 from wharfinger.objects.documents.checks import metadata
-from wharfinger.objects.documents.checks.metadata import check_label_selector, check_metadata, is_empty
+from wharfinger.objects.documents.checks.metadata import check_label_selector, is_empty
 from wharfinger.objects.documents.checks.place import FieldPlace
 from wharfinger.objects.documents.checks.pods import check_template
 from wharfinger.objects.documents.checks.volumes import check_claim_spec
@@ -18,7 +18,6 @@ _COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit")
 
 def check_deployment(deployment: FieldPlace) -> None:
     """A Deployment."""
-    check_metadata(deployment["metadata"])
     spec = deployment["spec"]
     _check_selecting(spec, "deployment", "ReplicaSet")
     _check_counts(spec)
@@ -43,14 +42,12 @@ def check_deployment(deployment: FieldPlace) -> None:
 
 def check_replica_set(replica_set: FieldPlace) -> None:
     """A ReplicaSet."""
-    check_metadata(replica_set["metadata"])
     _check_selecting(replica_set["spec"], "deployment", "ReplicaSet")
     _check_counts(replica_set["spec"])
 
 
 def check_stateful_set(stateful_set: FieldPlace) -> None:
     """A StatefulSet."""
-    check_metadata(stateful_set["metadata"], metadata.dns_label)
     spec = stateful_set["spec"]
     claims = [claim["metadata"]["name"].text for claim in spec["volumeClaimTemplates"].entries()]
     _check_selecting(spec, "statefulset", "StatefulSet", claims)
@@ -71,7 +68,6 @@ def check_stateful_set(stateful_set: FieldPlace) -> None:
 
 def check_daemon_set(daemon_set: FieldPlace) -> None:
     """A DaemonSet."""
-    check_metadata(daemon_set["metadata"])
     spec = daemon_set["spec"]
     _check_selecting(spec, "daemonset", "DaemonSet")
     _check_counts(spec)
@@ -92,7 +88,6 @@ def check_daemon_set(daemon_set: FieldPlace) -> None:
 
 def check_replication_controller(controller: FieldPlace) -> None:
     """A ReplicationController. Without a selector it has the labels of its template."""
-    check_metadata(controller["metadata"])
     spec = controller["spec"]
     template = spec["template"]
     labels = template["metadata"]["labels"]
@@ -181,7 +176,6 @@ _FIELDS_OF_SCHEDULE = 5
 
 def check_job(job: FieldPlace) -> None:
     """A Job. Its selector is made by the API server, unless that is asked for otherwise."""
-    check_metadata(job["metadata"])
     spec = job["spec"]
     _check_spec(spec)
     selector, labels = spec["selector"], spec["template"]["metadata"]["labels"]
@@ -204,7 +198,6 @@ def check_job(job: FieldPlace) -> None:
 def check_cron_job(cron_job: FieldPlace) -> None:
     """A CronJob."""
     name, spec = cron_job["metadata"]["name"], cron_job["spec"]
-    check_metadata(cron_job["metadata"])
     if len(name.text) > _LONGEST_CRON_JOB:
         name.invalid(f"must be no more than {_LONGEST_CRON_JOB} characters")
     schedule = spec["schedule"]
