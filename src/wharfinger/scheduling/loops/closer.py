@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from temporalio.service import RPCError
@@ -216,10 +217,7 @@ class Closer:
                 self._closing.discard(closing)
 
     def _removal(self, key: str, revision: int, *, unless: str = "") -> None:
-        async def ending() -> None:
-            await self._delete(key, revision, unless=unless)
-
-        self._work.put_nowait((ending, None))
+        self._work.put_nowait((partial(self._delete, key, revision, unless=unless), None))
 
     async def _delete(self, key: str, revision: int, *, unless: str = "") -> None:
         """Delete a key if it is still at that revision, and `unless` does not exist."""

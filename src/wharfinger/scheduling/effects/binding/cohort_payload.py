@@ -196,9 +196,6 @@ class CohortPayload:
             if not self._few_words.take(len(told.model_dump_json().encode())):
                 key = rejectors
                 told = Reasons(rejectors=rejectors, message=UNTOLD if message else "")
-        return self._index(key, told)
-
-    def _index(self, key: object, told: Reasons) -> int:
         known = self._known.setdefault(key, len(self.reasons))
         if known == len(self.reasons):
             self.reasons.append(told)

@@ -169,7 +169,7 @@ class Verification:
         forms = self._forms_for(pod)
         ours = computation.profile == forms.whole.digest
         status = (forms.whole if ours else forms.room_only).verify(pod, surely, node_name)
-        if status.ok and not (ours and self._row_untouched(pod, node_name)):
+        if status.ok and not (ours and self._row_untouched(self._decided.get(pod.identity), pod, node_name)):
             alone = self._cache.snapshot(excluding=pod.identity, only=node_name)
             status = forms.local_only.verify(pod, alone, node_name)
         return "" if status.ok else f"{status.plugin}: {status.message}"
@@ -181,9 +181,8 @@ class Verification:
             return "the node is gone"
         return "the node was created anew since the decision" if node.create_revision > computation.revision else ""
 
-    def _row_untouched(self, pod: Pod, node_name: str) -> bool:
+    def _row_untouched(self, seen: Seen | None, pod: Pod, node_name: str) -> bool:
         """Whether nothing but our own decisions happened to the node since this pod was decided."""
-        seen = self._decided.get(pod.identity)
         return (
             seen is not None
             and seen.pod is pod
@@ -216,10 +215,7 @@ class Verification:
             return False
         now = self._seen(pod, node_name, seen.undisturbed)
         return (
-            seen.pod is pod
-            and seen.undisturbed.state != GONE
-            and seen.undisturbed.state == _state(self._cache.node_info(node_name))
-            and seen.nominated == now.nominated
+            self._row_untouched(seen, pod, node_name)
             and seen.anti_affinity == now.anti_affinity  # a pod placed anywhere since may keep this one away
             and seen.namespace_labels == now.namespace_labels
         )

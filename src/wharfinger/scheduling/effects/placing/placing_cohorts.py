@@ -228,15 +228,7 @@ class CohortDecision:
 
     def decide_one(self, asked: CohortPod, pod: Pod) -> Seat | TurnedAway:
         """Decide for the next pod, on what is known now, in the open stretch or in a new one."""
-        seats = len(self._seats)
-        self._decide_one(Candidate(asked, pod))
-        return self._seats[-1] if len(self._seats) > seats else self._away[-1]
-
-    def reasons(self) -> tuple[Reasons, ...]:
-        """Those that were given so far, by index."""
-        return tuple(self._payload.reasons)
-
-    def _decide_one(self, one: Candidate) -> None:
+        one, seats = Candidate(asked, pod), len(self._seats)
         profile = self._core.pool.profiles[one.pod.scheduler_name]
         snapshot = self._core.pool.cache.snapshot()
         stretch = self._opened(profile, snapshot)
@@ -251,6 +243,11 @@ class CohortDecision:
             if one.pod.identity not in self._taken:
                 self._core.pool.cache.forget_unsent(one.pod.identity)
             self._failed(stretch, one, one_line(f"{type(error).__name__}: {error}", MESSAGE_LIMIT), ())
+        return self._seats[-1] if len(self._seats) > seats else self._away[-1]
+
+    def reasons(self) -> tuple[Reasons, ...]:
+        """Those that were given so far, by index."""
+        return tuple(self._payload.reasons)
 
     def _place_or_turn_away(self, stretch: OpenStretch, one: Candidate, snapshot: Snapshot) -> None:
         pod, profile, decider = one.pod, stretch.profile, self._decider

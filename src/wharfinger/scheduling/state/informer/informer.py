@@ -90,7 +90,8 @@ class Informer:
                     )
                 if self._view.unchanged(kv):
                     continue
-                self._append(listed, Event(kv))
+                if (observed := self._observe(Event(kv))) is not None:
+                    listed.append(observed)
                 began = await breathe(began, self._clock, STRETCH)
             found += listed if self._first is None else self._take_early(listed, self._first)
             await asyncio.sleep(0)
@@ -100,8 +101,7 @@ class Informer:
                 "start the workers anew, and restore with --bump-revision and --mark-compacted"
             )
         found.sort(key=_appearance)
-        for event in self._view.vanished(seen, revision):
-            self._append(found, event)
+        found += filter(None, map(self._observe, self._view.vanished(seen, revision)))
         changes = self._first or Changes(revision, listed=True)
         changes.revision = revision
         self._metrics.relists.labels(cause).inc()
@@ -137,11 +137,6 @@ class Informer:
         if observed is None and self._passed_over is not None:
             self._passed_over(event.kv.key)
         return observed
-
-    def _append(self, found: list[ObservedKey], event: Event) -> None:
-        observed = self._observe(event)
-        if observed is not None:
-            found.append(observed)
 
     def _apply(self, observations: Iterable[ObservedKey], changes: Changes) -> None:
         for observed in observations:
