@@ -12,6 +12,7 @@ import yaml
 
 from tests.integration.dev_tree import DevTree, end_all, processes_of, wait_until
 from tests.integration.gateway import bound_pods
+from tests.integration.printed_commands import Terminal, document
 from wharfinger.etcd import keys
 from wharfinger.placement.contracts import placement_keys
 from wharfinger.placement.contracts.delivery_records import PinRecord
@@ -79,6 +80,15 @@ def settled(tree: DevTree, count: int) -> set[str]:
 
     wait_until(is_so, WITHIN, f"{count} members have the shop", every=0.3)
     return holders(tree)
+
+
+def test_commands_of_the_page(tree: DevTree) -> None:
+    """First, so that the members are as the page shows them."""
+    Terminal(tree).runs(document("docs/placement-tour.md"))
+
+    for name in MEMBERS:  # the member that left and came back keeps what was released there
+        for key in objects(tree, name):
+            tree.members[name].delete(key)
 
 
 def test_the_tour(tree: DevTree) -> None:
