@@ -29,8 +29,19 @@ def events(folder: str) -> Iterator[tuple[str, str]]:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr=method)) if (
                     name in LOGGERS and method in METHODS
                 ):
-                    message = ast.literal_eval(node.args[0]) if isinstance(node.args[0], ast.Constant) else ""
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", str(message)
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    yield from ((where, message) for message in messages(folder, node.args[0]))
+
+
+def messages(folder: str, argument: ast.expr) -> list[str]:
+    """What may be logged there: a constant, or what classes assign to the attribute; an empty text for all else."""
+    match argument:
+        case ast.Constant(value=str(message)):
+            return [message]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            assigned = re.compile(rf'^    {name}(?:: [^=]+)? = "(.*)"$', re.MULTILINE)
+            return [one for path in (ROOT / folder).rglob("*.py") for one in assigned.findall(path.read_text())] or [""]
+    return [""]
 
 
 @pytest.mark.parametrize("folder", ["src/wharfinger", "activities", "workflows"])
