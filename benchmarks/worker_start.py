@@ -128,6 +128,11 @@ async def first_bind(side: Side, seen: Callable[[], Awaitable[float]], timeline:
     return {"first_bind_s": taken, "first_bind.cpu_s": cpu}
 
 
+def _add(figures: dict[str, list[float]], found: Mapping[str, float]) -> None:
+    for name, value in found.items():
+        figures.setdefault(name, []).append(value)
+
+
 async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Path) -> int:
     """Measure starts and lone pods on a Kubernetes API."""
     figures: dict[str, dict[str, list[float]]] = {}
@@ -159,8 +164,7 @@ async def on_kubernetes(given: argparse.Namespace, servers: Servers, folder: Pat
                 lone = await Turn(api, client, watch, side, Sizes(0, 0, 0, given.lone)).lone()
                 found["lone.p50_ms"] = lone["p50_ms"]
                 shown.append(await _followed(client, watch, store, ours, f"followed-{turn}") if side is ours else [])
-            for figure, value in found.items():
-                figures.setdefault(side.name, {}).setdefault(figure, []).append(value)
+            _add(figures.setdefault(side.name, {}), found)
             await clear(client)
             await quiet(children.cpu)
             await side.stop()
@@ -214,9 +218,7 @@ async def on_etcd(given: argparse.Namespace, servers: Servers, folder: Path) -> 
                 await quiet(children.cpu)
                 timeline = Timeline(0.0)
                 async with etcd_moments(store, timeline, names[0]):
-                    found = await first_bind(ours, functools.partial(_first_in_etcd, store), timeline)
-                    for figure, value in found.items():
-                        figures.setdefault(figure, []).append(value)
+                    _add(figures, await first_bind(ours, functools.partial(_first_in_etcd, store), timeline))
                     await quiet(children.cpu)
                 await ours.stop()
                 for name in names:

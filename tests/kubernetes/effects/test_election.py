@@ -21,11 +21,13 @@ NAME, NAMESPACE, OURS, RIVAL = "kube-scheduler", "kube-system", "test_1", "maste
 class Booth:
     """One worker's election, its clock, and the Lease."""
 
-    def __init__(self, api: MemoryUpstream | None = None, identity: str = OURS) -> None:
+    def __init__(
+        self, api: MemoryUpstream | None = None, identity: str = OURS, *, lease_duration: float = 15.0
+    ) -> None:
         self.api = api if api is not None else MemoryUpstream()
         self.clock = Clock()
         self.client = self.api.client()
-        terms = ElectionSettings(name=NAME, namespace=NAMESPACE)
+        terms = ElectionSettings(name=NAME, namespace=NAMESPACE, lease_duration=lease_duration)
         self.election = Election(self.client, terms, identity, clock=self.clock, utc_now=self.utc_now)
 
     def utc_now(self) -> datetime:
@@ -65,6 +67,13 @@ async def test_a_missing_lease_is_created_as_client_go_does(booth: Booth) -> Non
         "renewTime": "2026-02-25T06:30:00.250000Z",
         "leaseTransitions": 0,
     }
+
+
+async def test_a_lease_of_half_a_second_more_than_its_renewal_is_written_in_whole_seconds() -> None:
+    """The configuration allows it, as kube-scheduler's does."""
+    booth = Booth(lease_duration=10.5)
+    assert await booth.election.attempt() is HoldState.HELD
+    assert booth.spec["leaseDurationSeconds"] == 10
 
 
 async def test_renewing_moves_only_the_time_of_renewal(booth: Booth) -> None:
