@@ -69,7 +69,7 @@ async def test_a_missing_lease_is_created_as_client_go_does(booth: Booth) -> Non
     }
 
 
-async def test_a_lease_of_half_a_second_more_than_its_renewal_is_written_in_whole_seconds() -> None:
+async def test_a_lease_hardly_longer_than_its_renewal_is_whole_seconds() -> None:
     """The configuration allows it, as kube-scheduler's does."""
     booth = Booth(lease_duration=10.5)
     assert await booth.election.attempt() is HoldState.HELD
