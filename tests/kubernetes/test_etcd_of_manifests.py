@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import free_port
-from tests.etcd.etcd_process import PROGRAM
+from tests.etcd.etcd_process import program
 from tests.faults.site import Process
 from tests.integration.dev_tree import wait_until
 from wharfinger.errors import AccessDenied
@@ -23,8 +23,6 @@ from wharfinger.kubernetes.cli.manifests import objects_of
 from wharfinger.settings import EtcdSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
-
-CTL = str(Path(PROGRAM).with_name("etcdctl"))
 
 
 class Members:
@@ -52,7 +50,7 @@ class Members:
             text = text.replace(f"//wharfinger-etcd-{each}.wharfinger-etcd.wharfinger.svc", f"//wharfinger-etcd-{each}")
             for printed, port in zip((2379, 2380, 2381), ports, strict=True):
                 text = text.replace(f"//wharfinger-etcd-{each}:{printed}", f"//127.0.0.1:{port}")
-        return [PROGRAM, *text.split("\n"), "--unsafe-no-fsync"]
+        return [program(), *text.split("\n"), "--unsafe-no-fsync"]
 
     def start(self, number: int, *, insecure: bool) -> None:
         """Start the member again, as an update of the StatefulSet does."""
@@ -81,7 +79,12 @@ class Members:
         url = f"{'http' if insecure else 'https'}://127.0.0.1"
         ports = [self.ports[number][0]] if words[0] != "move-leader" else [ports[0] for ports in self.ports.values()]
         endpoints = ",".join(f"{url}:{port}" for port in ports)
-        command = [CTL, f"--endpoints={endpoints}", *([] if insecure else options), *words]
+        command = [
+            str(Path(program()).with_name("etcdctl")),
+            f"--endpoints={endpoints}",
+            *([] if insecure else options),
+            *words,
+        ]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def id_of(self, number: int, through: int, *, insecure: bool) -> str:
