@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -52,11 +53,7 @@ def commands() -> typer.Typer:
 
 def decision_mapping(decision: PlacementDecision) -> dict[str, Any]:
     """The condition and the deviations of a decision, as printed for programs."""
-    told = decision.condition
-    return {
-        "condition": {"status": told.status, "reason": told.reason, "message": told.message},
-        "deviations": in_order(decision.deviations),
-    }
+    return {"condition": asdict(decision.condition), "deviations": in_order(decision.deviations)}
 
 
 def tell_deviations(told: Mapping[str, Any]) -> Iterable[str]:

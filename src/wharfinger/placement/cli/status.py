@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from wharfinger.placement.reading.placement_delivery import PlacementDelivery
 
 HEADINGS = ("CLUSTER", "ONLINE", "SNAPSHOT", "STATE", "WHY")
+_SAID = {"applied", "available", "untrackable", "failed", "reported", "gone", "objects", "reason"}
+"""Fields of a result that are printed as they are."""
 SHOWN = 160
 """Characters of a state in the table."""
 
@@ -154,14 +156,7 @@ def _member(one: DeliveredMember, delivery: PlacementDelivery) -> dict[str, Any]
         else {
             "counter": result.counter,
             "current": one.told is not None,
-            "applied": result.applied,
-            "available": result.available,
-            "untrackable": result.untrackable,
-            "failed": result.failed,
-            "reported": result.reported,
-            "gone": result.gone,
-            "objects": result.objects,
-            "reason": result.reason,
+            **result.model_dump(include=_SAID),
             "told": told_mappings(result.told),
             "drifted": told_mappings(result.drifted),
             "time": result.time,

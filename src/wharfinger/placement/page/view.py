@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Set
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -115,7 +115,7 @@ class PlacementView(PageView):
         run = f"{namespace}/{name}" if namespace else name
         async with _refusals():
             runs = UpdateRuns(self.page.following.store)
-            written, sentence = await RUN_VERBS[verb](runs, name, namespace, form, who)
+            written, sentence = await act(runs, verb, (name, namespace), form, who)
         about = f"{verb} run={run}" + (f" stage={form.stage}.{form.when}" if verb == APPROVE else "")
         return done(about, form, who, written=written, sentence=sentence)
 
@@ -128,34 +128,27 @@ def _reference(asked: PageRequest) -> str:
         raise BadInput(str(error)) from error
 
 
-async def _approve(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
-    await runs.approve(name, form.stage, form.when, namespace=namespace, who=who, why=form.reason)
-    return True, f"stage {form.stage} of {name} is approved ({form.when})"
+RUN_VERBS = (APPROVE, STOP, RESUME, RETRY)
+"""What a viewer may do with an update run."""
 
 
-async def _stop(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
-    written = await runs.stop(name, namespace, who=who, why=form.reason)
-    return written, f"update run {name} {'is stopped' if written else 'was stopped already'}"
-
-
-async def _resume(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
-    written = await runs.resume(name, namespace, who=who, why=form.reason)
-    return written, f"update run {name} {'goes on' if written else 'was under way already'}"
-
-
-async def _retry(runs: UpdateRuns, name: str, namespace: str, form: ActionForm, who: str) -> tuple[bool, str]:
-    check_retry(await runs.status(name, namespace))
-    number = await runs.retry(name, namespace, who=who, why=form.reason)
-    return True, f"update run {name} tries again (retry {number})"
-
-
-RUN_VERBS: Mapping[str, Callable[[UpdateRuns, str, str, ActionForm, str], Awaitable[tuple[bool, str]]]] = {
-    APPROVE: _approve,
-    STOP: _stop,
-    RESUME: _resume,
-    RETRY: _retry,
-}
-"""Of update runs: what each does; answers whether anything was written, and the outcome in one line."""
+async def act(runs: UpdateRuns, verb: str, run: tuple[str, str], form: ActionForm, who: str) -> tuple[bool, str]:
+    """Do it to a run, by name and namespace; whether anything was written, and the outcome in one line."""
+    (name, namespace), why = run, form.reason
+    match verb:
+        case "approve":
+            await runs.approve(name, form.stage, form.when, namespace=namespace, who=who, why=why)
+            return True, f"stage {form.stage} of {name} is approved ({form.when})"
+        case "stop":
+            written = await runs.stop(name, namespace, who=who, why=why)
+            return written, f"update run {name} {'is stopped' if written else 'was stopped already'}"
+        case "resume":
+            written = await runs.resume(name, namespace, who=who, why=why)
+            return written, f"update run {name} {'goes on' if written else 'was under way already'}"
+        case _:
+            check_retry(await runs.status(name, namespace))
+            number = await runs.retry(name, namespace, who=who, why=why)
+            return True, f"update run {name} tries again (retry {number})"
 
 
 @asynccontextmanager
