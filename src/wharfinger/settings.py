@@ -124,6 +124,14 @@ class TemporalSettings:
     namespace: str | None = _connection(
         None, "Temporal namespace.", "NAME", name="temporal-namespace", shown="TEMPORAL_NAMESPACE, else default"
     )
+    plugins: tuple[str, ...] = _connection(
+        (),
+        "A plugin of the Temporal SDK, such as one that encrypts payloads; repeat for several.",
+        "MODULE:NAME",
+        name="temporal-plugin",
+        shown=False,
+    )
+    """Each is called without arguments, and makes a plugin of the SDK's client."""
 
 
 @dataclass(frozen=True, slots=True)

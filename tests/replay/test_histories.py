@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from temporalio.client import Client, WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.replay.archive.spool import READ, Spool
@@ -166,6 +167,8 @@ def history_with(change: Callable[[dict[str, Any]], object]) -> WorkflowHistory:
 
 class Listed:
     """Temporal with these histories; one that is None was taken by retention."""
+
+    data_converter = DataConverter.default
 
     def __init__(self, **histories: WorkflowHistory | None) -> None:
         self.histories = histories

@@ -123,13 +123,14 @@ async def open_temporal(
     from temporalio.client import Client
 
     from wharfinger.process.connecting import data_converter, temporal_configuration
+    from wharfinger.process.temporal_plugins import plugins_of
 
-    configuration = temporal_configuration(connection.temporal)
+    configuration, plugins = temporal_configuration(connection.temporal), plugins_of(connection.temporal)
     address = configuration.get("target_host", "")
     try:
         with telling(f"Temporal at {address} does not answer yet ...", sys.stderr if told is None else told):
             async with asyncio.timeout(within):
-                return await Client.connect(**configuration, data_converter=data_converter)
+                return await Client.connect(**configuration, data_converter=data_converter, plugins=plugins)
     except (RuntimeError, ValueError, OSError) as error:
         raise ServerError(
             f"cannot reach Temporal at {address}: is it running? (`wharfinger dev` starts one; --temporal names it)"

@@ -12,11 +12,11 @@ Neighbours: `scheduling.effects.open_runs` starts attempts, `scheduling.reading.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.service import RPCError
 
 from wharfinger.errors import ServerError
@@ -68,6 +68,7 @@ class Wharfinger:
         etcd: EtcdSettings | None = None,
         temporal: str | None = None,
         temporal_namespace: str | None = None,
+        temporal_plugins: Sequence[Plugin] = (),
         cluster: str = DEFAULT_CLUSTER,
         tenant_label: str = TENANT_LABEL,
         format: ClusterFormat | str | None = None,
@@ -78,6 +79,7 @@ class Wharfinger:
             etcd: Where etcd is; default 127.0.0.1:2379.
             temporal: `host:port`; default the SDK's environment configuration, else 127.0.0.1:7233.
             temporal_namespace: Default the SDK's environment configuration, else `default`.
+            temporal_plugins: The plugins of the SDK that the workers were started with (`--temporal-plugin`).
             cluster: The name that the workers were started with.
             tenant_label: The label that the workers were started with.
             format: In which format the cluster keeps its pods and nodes, `kubernetes` or `rk8s`; default as etcd says,
@@ -90,7 +92,7 @@ class Wharfinger:
         asked = known_format(format) if format is not None else None
         target = temporal_configuration(TemporalSettings(temporal or None, temporal_namespace or None))
         try:
-            client = await Client.connect(**target, data_converter=data_converter)
+            client = await Client.connect(**target, data_converter=data_converter, plugins=temporal_plugins)
         except (RuntimeError, OSError) as error:
             raise ServerError(f"cannot reach Temporal at {target.get('target_host')}") from error
         store = await EtcdStore.connect(etcd or EtcdSettings())

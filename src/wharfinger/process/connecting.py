@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import CompositePayloadConverter, DataConverter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
@@ -126,7 +126,12 @@ def sdk_metrics() -> SdkMetrics:
 
 
 async def connect_temporal(
-    configuration: ClientConnectConfig, *, identity: str, runtime: Runtime | None, rng: random.Random
+    configuration: ClientConnectConfig,
+    plugins: Sequence[Plugin] = (),
+    *,
+    identity: str,
+    runtime: Runtime | None,
+    rng: random.Random,
 ) -> Client:
     """A client, as soon as Temporal answers."""
     said = False
@@ -136,6 +141,7 @@ async def connect_temporal(
             return await Client.connect(
                 **configuration,
                 data_converter=data_converter,
+                plugins=plugins,
                 identity=identity,
                 runtime=runtime,
                 grpc_compression=GrpcCompression.NONE if near else GrpcCompression.GZIP,

@@ -21,6 +21,7 @@ from wharfinger.process.build import build_id
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, sdk_metrics, temporal_configuration
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
+from wharfinger.process.temporal_plugins import plugins_of
 from wharfinger.serving.content import OK, Content
 from wharfinger.serving.options import ServingOptions
 from wharfinger.serving.server import Server
@@ -76,6 +77,7 @@ async def serve(
     result raise.
     """
     configuration = temporal_configuration(temporal) if temporal is not None else None
+    plugins = plugins_of(temporal) if temporal is not None else []
     tune_garbage_collection()
     stop = stop_on_signals()
     metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
@@ -95,7 +97,7 @@ async def serve(
         connected["etcd"] = OK
         client = None
         if temporal is not None and configuration is not None and sdk is not None:
-            connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
+            connecting = connect_temporal(configuration, plugins, identity=identity(), runtime=sdk.runtime, rng=rng)
             client = await unless_stopped(stop, connecting)
             if client is None:
                 return 0

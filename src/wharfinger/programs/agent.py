@@ -202,7 +202,7 @@ async def run_agent(settings: AgentSettings, serving: ServingOptions) -> int:
     # Instances would fail by it, one after the other.
     load_configuration(settings.config, all_plugins=settings.all_plugins, format_=settings.format)
     configuration = temporal_configuration(settings.temporal)
-    told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"))
+    told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"), settings.temporal.plugins)
     settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())
     folder = _hold(settings)
     try:

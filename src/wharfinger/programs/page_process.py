@@ -31,6 +31,7 @@ from wharfinger.process.connecting import (
 )
 from wharfinger.process.installation_record import in_its_format
 from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
+from wharfinger.process.temporal_plugins import plugins_of
 from wharfinger.scheduling.page.following import Following
 from wharfinger.settings import EtcdSettings, TemporalSettings
 from wharfinger.telemetry import Metrics
@@ -54,7 +55,7 @@ async def run_page(
 
     Raises `UsageError`, `ConfigurationError`, `AccessDenied`, `InstallationMismatch`.
     """
-    configuration = temporal_configuration(temporal)
+    configuration, plugins = temporal_configuration(temporal), plugins_of(temporal)
     tune_garbage_collection()
     stop = stop_on_signals()
     rng = random.Random()  # noqa: S311 - spreads retries, no secret
@@ -64,7 +65,9 @@ async def run_page(
     stack = AsyncExitStack()
 
     async def connect() -> Client:
-        client = await Client.connect(**configuration, data_converter=data_converter, identity=identity(), lazy=True)
+        client = await Client.connect(
+            **configuration, data_converter=data_converter, plugins=plugins, identity=identity(), lazy=True
+        )
         await stack.enter_async_context(api_key_renewed(client, temporal))
         return client
 

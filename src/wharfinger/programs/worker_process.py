@@ -26,6 +26,7 @@ from wharfinger.process.connecting import connect_etcd, connect_temporal, identi
 from wharfinger.process.names import check_cluster
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.running import stop_on_signals, tune_garbage_collection, unless_stopped
+from wharfinger.process.temporal_plugins import plugins_of
 from wharfinger.programs.grants import OwnGrant, while_granted
 from wharfinger.programs.kube_pages import KubePages
 from wharfinger.programs.membership import Membership, place_of, registered_while
@@ -95,7 +96,7 @@ class _WorkerProcess:
 
     async def run(self, serving: ServingOptions) -> int:
         """Serve, connect, and work until told to stop; the exit code."""
-        temporal = temporal_configuration(self._settings.temporal)
+        temporal, plugins = temporal_configuration(self._settings.temporal), plugins_of(self._settings.temporal)
         content = Content(
             self._metrics.registry,
             checks=lambda: self._waits_for,
@@ -120,7 +121,7 @@ class _WorkerProcess:
             self._pages.fill_with_pods(content, store)
         process = ProcessParts(store, self._metrics, rng=self._rng)
         self._grant = own_grant(self._settings, store)
-        connecting = connect_temporal(temporal, identity=identity(), runtime=self._sdk.runtime, rng=self._rng)
+        connecting = connect_temporal(temporal, plugins, identity=identity(), runtime=self._sdk.runtime, rng=self._rng)
         client = await self._unless_ended(self._registered(process, health, connecting))
         if client is None:
             return self._code()

@@ -16,6 +16,7 @@ from temporalio.service import RPCError
 
 from wharfinger.errors import ServerError
 from wharfinger.process.names import SCHEDULE_ATTEMPT, SCHEDULE_COHORT, quoted
+from wharfinger.process.temporal_plugins import decode
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
 from wharfinger.scheduling.contracts.attempts import AttemptInput
@@ -171,6 +172,7 @@ async def _fetched(client: Client, name: RunName) -> DecidedRun | UnreadRun | No
     history = await kept(client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history())
     if history is None:
         return UnreadRun(name, "gone", "Temporal has its history no more")
+    await decode(client, history.events)
     found = recorded_run(name, history.events)
     if found is None and goes_on(history.events):
         return UnreadRun(name, "undecided")

@@ -16,6 +16,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.replay.archive.test_archive import some_decisions
@@ -45,6 +46,7 @@ class Told:
     kept: set[str] = field(default_factory=set)
     """Runs whose history it has."""
     fetched: list[str] = field(default_factory=list)
+    data_converter = DataConverter.default
 
     def runs(self, run_id: str, began: float, decided: DecidedRun | None = None) -> None:
         """It lists this run from now on."""

@@ -171,6 +171,7 @@ def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[st
         said.append(f"--temporal={temporal.address}")
     if temporal.namespace is not None:
         said.append(f"--temporal-namespace={temporal.namespace}")
+    said += [f"--temporal-plugin={plugin}" for plugin in temporal.plugins]
     if etcd.max_txn_ops != USUAL.max_txn_ops:
         said.append(f"--max-txn-ops={etcd.max_txn_ops}")
     return said

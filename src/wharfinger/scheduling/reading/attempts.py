@@ -40,6 +40,7 @@ from wharfinger.process.names import (
     quoted,
 )
 from wharfinger.process.records import binder_of
+from wharfinger.process.temporal_plugins import decode
 from wharfinger.scheduling.effects.open_runs import kept
 from wharfinger.scheduling.reading.explanation import Explanation, explain
 from wharfinger.scheduling.reading.group_members import read_member
@@ -169,7 +170,10 @@ async def _history(client: Client, run: Run, gate: asyncio.Semaphore) -> Sequenc
     workflow_id, run_id = run
     async with gate:
         history = await kept(client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history())
-    return history.events if history is not None else None
+    if history is None:
+        return None
+    await decode(client, history.events)
+    return history.events
 
 
 async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
