@@ -37,7 +37,7 @@ LOCK_ALIKE = $(LOCK) --constraints requirements/development.txt
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
+.PHONY: helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
 
 setup: linked servers
 
@@ -123,6 +123,10 @@ cluster-server: installed
 
 kubernetes-servers: installed
 	@$(BIN)/python -m wharfinger.dev.binaries kube-apiserver kube-scheduler
+
+# Tests compare the chart with the manifests where helm is; nothing else needs it.
+helm:
+	@GOBIN=$(CURDIR)/.tools GOFLAGS= GOWORK=off CGO_ENABLED=0 go install helm.sh/helm/v3/cmd/helm@v3.19.0
 
 # Go prints the fields of the release that go.mod names; the list is part of the package, so users need no Go.
 kubernetes-fields:

@@ -268,6 +268,7 @@ def test_every_command_takes_connection_options_or_starts_its_servers(line: str,
         "placement simulate",
         "kubernetes manifests",
         "kubernetes certificates",
+        "kubernetes chart",
         "kubernetes apply",
         "kubernetes delete",
     )

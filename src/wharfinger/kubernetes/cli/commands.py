@@ -12,6 +12,7 @@ def commands() -> typer.Typer:
     from wharfinger.kubernetes.cli.applying import apply, delete
     from wharfinger.kubernetes.cli.audit import audit
     from wharfinger.kubernetes.cli.certificates import certificates
+    from wharfinger.kubernetes.cli.chart import chart
     from wharfinger.kubernetes.cli.manifests import manifests
     from wharfinger.kubernetes.cli.status import status
 
@@ -23,6 +24,7 @@ def commands() -> typer.Typer:
             "audit": audit,
             "manifests": manifests,
             "certificates": certificates,
+            "chart": chart,
             "apply": apply,
             "delete": delete,
         },
