@@ -25,6 +25,7 @@ from tests.properties.shares import in_quarters
 from tests.scheduling.stage import PROFILES, Stage, node_bytes, pod_bytes
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, KeyValue
+from wharfinger.etcd.table import ParsedKey
 from wharfinger.framework.profile import Profile
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.process.records import AttemptRecord, InstanceRecord
@@ -209,13 +210,13 @@ async def test_a_record_of_the_future_keeps_no_pod_waiting() -> None:
         assert stage.part("p") is Part.IN_FLIGHT
 
 
-def _readable(stage: Stage, parsed: keys.ParsedKey) -> bool:
+def _readable(stage: Stage, parsed: ParsedKey) -> bool:
     if len(parsed.parts) == 1:
         return parsed.prefix == keys.NODES and parsed.parts[0] in stage.cache.nodes
     return len(parsed.parts) == 2 and parsed.prefix == keys.PODS and PodKey(*parsed.parts) in stage.cache.pods
 
 
-def _occupies(stage: Stage, parsed: keys.ParsedKey) -> bool:
+def _occupies(stage: Stage, parsed: ParsedKey) -> bool:
     """Whether it is a pod that cannot be read, but counts on the node that it says it is on."""
     pod = stage.cache.pods.get(PodKey(*parsed.parts)) if parsed.prefix == keys.PODS else None
     return pod is not None and pod.bound

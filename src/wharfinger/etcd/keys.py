@@ -8,9 +8,8 @@ people read back lies under `/wharfinger.dev/`, where no such watch is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from wharfinger.etcd.table import Table
+from wharfinger.etcd.table import Prefixes, Table
 
 ROOT = "/registry/"
 PODS = ROOT + "pods/"
@@ -173,7 +172,8 @@ FOLLOWED: Mapping[str, Table] = {
     **{table.prefix: table for table in (*_TABLES, Table(IMPORTED), Table(ACTIVE))},
 }
 """What informers follow, by prefix."""
-_READ = frozenset((*FOLLOWED, PROFILES, SOFTWARE))
+parse = Prefixes((*FOLLOWED, PROFILES, SOFTWARE), OURS, ROOT).parse
+"""Which kind of object a key names; None for kinds we do not read."""
 
 
 def stored(folder: str, namespace: str, name: str) -> str:
@@ -189,19 +189,3 @@ def stored_prefix(folder: str, namespace: str = "") -> str:
 def claim(namespace: str, name: str) -> str:
     """Rewritten by every bind of a pod that has this claim for itself; no volume's name has a colon."""
     return volume(f"{namespace}:{name}")
-
-
-class ParsedKey(NamedTuple):
-    """A key taken apart: the kind's prefix and what follows it, split at slashes."""
-
-    prefix: str
-    parts: tuple[str, ...]
-
-
-def parse(key: str) -> ParsedKey | None:
-    """Which kind of object a key names; None for kinds we do not read."""
-    end = key.find("/", len(OURS if key.startswith(OURS) else ROOT)) + 1
-    if not end:
-        return ParsedKey(key, ()) if key in _READ else None
-    prefix = key[:end]
-    return ParsedKey(prefix, tuple(key[end:].split("/"))) if prefix in _READ else None

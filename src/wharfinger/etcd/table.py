@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from wharfinger.etcd.store import KeyValue, Store
 
@@ -90,3 +90,30 @@ class Table:
         async for found, kv in self.rows(store, *names, revision=revision):
             with suppress(ValueError):
                 yield found, decode(kv.value)
+
+
+class ParsedKey(NamedTuple):
+    """A key taken apart: the kind's prefix and what follows it, split at slashes."""
+
+    prefix: str
+    parts: tuple[str, ...]
+
+
+class Prefixes:
+    """Several kinds of keys, told apart by what they begin with."""
+
+    __slots__ = ("_inner", "_known", "_root")
+
+    def __init__(self, known: Iterable[str], inner: str, root: str) -> None:
+        """`known`: the prefixes, each a word longer than the tree that it lies in: `inner`, or `root` around that."""
+        self._known = frozenset(known)
+        self._inner = inner
+        self._root = root
+
+    def parse(self, key: str) -> ParsedKey | None:
+        """The kind and the names; None for a key of no such kind."""
+        end = key.find("/", len(self._inner if key.startswith(self._inner) else self._root)) + 1
+        if not end:
+            return ParsedKey(key, ()) if key in self._known else None
+        prefix = key[:end]
+        return ParsedKey(prefix, tuple(key[end:].split("/"))) if prefix in self._known else None

@@ -177,6 +177,8 @@ class CalledPlugins:
             for point in ASYNCHRONOUS
         }
         """Those that serve each point (`preBind` or `bind`) asynchronously, in order."""
+        self.any = any(self.at.values())
+        """Whether there is one: without, no pod need be asked about."""
         self._any = any(self.at.values())
 
     def concerns(self, name: str, pod: Pod) -> bool:

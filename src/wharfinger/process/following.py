@@ -76,6 +76,14 @@ async def list_and_watch(
         await asyncio.sleep(PAUSE * (0.5 + rng.random()))
 
 
+async def breathe(began: float, clock: Callable[[], float], stretch: float) -> float:
+    """Let others run where this took longer than `stretch` seconds since `began`; returns since when it goes on."""
+    if clock() - began <= stretch:
+        return began
+    await asyncio.sleep(0)
+    return clock()
+
+
 async def follow(
     store: Store,
     prefix: str,

@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
@@ -63,14 +63,6 @@ async def first_to_end(*several: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def breathe(began: float, clock: Callable[[], float], stretch: float) -> float:
-    """Let others run where this took longer than `stretch` seconds since `began`; returns since when it goes on."""
-    if clock() - began <= stretch:
-        return began
-    await asyncio.sleep(0)
-    return clock()
 
 
 YOUNG = 50_000

@@ -30,9 +30,9 @@ from wharfinger.placement.model.placement import PlacementType
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange, Readers
 from wharfinger.placement.state.hub_view import HubView
 from wharfinger.process.controller import STRETCH, Controller, sweep_parts
+from wharfinger.process.following import breathe
 from wharfinger.process.parts import ProcessParts
 from wharfinger.process.rendezvous import Ring
-from wharfinger.process.running import breathe
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from wharfinger.placement.state.contents_view import ContentsView
 from wharfinger.placement.state.hub_changes import HubChange, MemberChange
 from wharfinger.placement.state.hub_view import HUB, HubView
 from wharfinger.process.controller import STRETCH, TICK, Controller, sweep_parts
+from wharfinger.process.following import breathe
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.running import breathe
 
 log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from wharfinger.errors import PluginError
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.objects.model.conditions import UNSCHEDULABLE
 from wharfinger.objects.model.gang import Gang
+from wharfinger.process.following import breathe
 from wharfinger.process.parts import ProcessParts
-from wharfinger.process.running import breathe
 from wharfinger.scheduling.contracts.attempts import Wake
 from wharfinger.scheduling.loops.candidacy import Candidacy, EventLog, events_of
 from wharfinger.scheduling.loops.dispatcher import Dispatcher

@@ -261,7 +261,7 @@ def steps_due(
     profile: Profile, state: CycleState, pod: Pod, node_name: str, calls: CallsMade
 ) -> tuple[PluginStep, ...] | Status:
     """The same without PreBind of plugins that are not asynchronous."""
-    called = profile.called.pre_binds(pod)
+    called = profile.called.pre_binds(pod) if profile.called.any else ()
     due = [_step(profile, "PreBind", name) for name in called if not calls.has("PreBind", name)]
     if calls.by_default:
         return ()

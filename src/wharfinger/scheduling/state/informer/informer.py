@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from wharfinger.errors import RevisionWentBack
 from wharfinger.etcd import keys
 from wharfinger.etcd.store import Event, Store, WatchBatch
-from wharfinger.process.following import list_and_watch
-from wharfinger.process.running import breathe
+from wharfinger.process.following import breathe, list_and_watch
 from wharfinger.scheduling.state.informer.changes import Changes, PodChange, Subscriber
 from wharfinger.scheduling.state.informer.decoding import ObservedKey, observe, printable
 from wharfinger.scheduling.state.informer.view import View
