@@ -1,8 +1,8 @@
 """What wharfinger must be allowed to do in the cluster: one table, for the check at the start and for the manifests.
 
 `needed_access` is the table. `review` asks the API server for each row (SelfSubjectAccessReview, which every
-authenticated user may create); `cluster_role_rules` and `role_rules` make the RBAC rules that grant the rows. So the
-manifests in `deploy/kubernetes` and the check cannot differ.
+authenticated user may create); `cluster_role_rules` and `role_rules` make the RBAC rules that grant the rows. A test
+compares these with the manifests in `deploy/kubernetes`.
 """
 
 from __future__ import annotations

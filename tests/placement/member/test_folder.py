@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.objects.model.formats import ClusterFormat
-from wharfinger.placement.member.folder import members_in
+from wharfinger.placement.member.folder import members_in, read_folder
 
 
 def put(folder: Path, name: str, text: str, mode: int = 0o400) -> None:
@@ -85,3 +87,25 @@ def test_a_name_that_is_none_and_a_folder_that_is_none_are_refused(tmp_path: Pat
         members_in(tmp_path)
     with pytest.raises(UsageError, match="there is no folder"):
         members_in(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+@pytest.mark.parametrize(("mode", "taken"), [(0o440, True), (0o444, False), (0o460, False)])
+def test_file_of_a_secret_may_be_read_by_the_group_of_the_pod(mode: int, taken: bool) -> None:
+    """A pod's Secret is root's, and the pod's `fsGroup` reads it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        file = folder / "east.yaml"
+        file.write_text("etcd: [http://127.0.0.1:1]")
+        os.chown(file, 0, 20001)
+        file.chmod(mode)
+        read, written = os.pipe()
+        if (child := os.fork()) == 0:
+            os.setgroups([20001])
+            os.setgid(10001)
+            os.setuid(10001)
+            os.write(written, b"1" if "east" in read_folder(folder).members else b"0")
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 1) == (b"1" if taken else b"0")
