@@ -18,7 +18,7 @@ from tests.integration.dev_tree import wait_until
 from tests.kubernetes.judge import PodHistory
 from tests.kubernetes.objects import names
 from tests.kubernetes.settled import all_bound, until_settled
-from tests.kubernetes.site import Installation, KubernetesSite
+from tests.kubernetes.site import Installation, KubernetesSite, resume, stop
 from tests.patience import patient
 from wharfinger.dev import binaries
 
@@ -66,8 +66,12 @@ def test_lists_bring_restored_copies_forward_and_settle_old_promises(
     site.create_pods(names("web", 110))
     installation.start_workers(2, qps=SLOW)
     wait_until(lambda: len(installation.promised_and_unbound()) > 30, 60, "many are promised", every=0.05)
+    for worker in installation.workers:
+        stop(worker)  # else all may be bound before a busy machine has saved
     promised = sorted(installation.promises())
     saved = save(installation.etcd, tmp_path / "ours.db")
+    for worker in installation.workers:
+        resume(worker)
     wait_until(lambda: all_bound(site, history), 60, "all are bound")
     site.delete_pods(promised[:20])
     site.create_pods([*promised[:10], *names("late", 40)])
