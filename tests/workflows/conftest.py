@@ -21,6 +21,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tests import garbage
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
+from wharfinger.objects.model.gang import GangKey
 from wharfinger.objects.model.pod import PodKey
 from wharfinger.process.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.scheduling.contracts.attempts import AttemptResult, AttemptTimings, Wake
@@ -334,7 +335,9 @@ class Stage:
         """The gang `team`, as a dispatcher starts it that knows these members."""
         starter = TemporalAttempts(self.client, cluster=self.cluster, tenant="common", timings=timings)
         known = [PodKey(TEAM.namespace, name) for name in members]
-        await starter.start_gang(TEAM, known, revision=7, cause="seen", check_queue=False, wake=wake)
+        await starter.start_gang(
+            GangKey(TEAM.namespace, TEAM.name), known, revision=7, cause="seen", check_queue=False, wake=wake
+        )
         return self._handle(gang_workflow_id(self.cluster, TEAM.namespace, TEAM.name))
 
     def _handle(self, workflow_id: str) -> WorkflowHandle[Any, CohortResult]:
