@@ -49,6 +49,8 @@ class Turns:
 
     def __init__(self, share_of: Callable[[Pod], Share] = one_share) -> None:
         self.share_of = share_of
+        self.given = 0
+        """How often a share gave pods: as long as it is the same, no tag is another."""
         self._ranks: dict[int, _Rank] = {}
 
     def tag(self, share: Share) -> int:
@@ -58,6 +60,7 @@ class Turns:
 
     def give(self, share: Share, pods: int = 1) -> None:
         """The share gives so many pods in its turn; at least one of them can be started until now."""
+        self.given += 1
         rank = self._ranks[share[0]]
         rank.given = self.tag(share)
         rank.tags[share[1]] = rank.given + pods
@@ -101,6 +104,8 @@ class FairHeap:
         self._stands: dict[Share, _Head] = {}
         self._heads: list[_Head] = []
         """A heap. An item counts while it is what its share stands for."""
+        self._first: tuple[int, tuple[_Head, Entry]] | None = None
+        """What `first` found when so many turns had been given; None = it has to look again."""
 
     def __len__(self) -> int:
         return len(self._share_of)
@@ -115,15 +120,20 @@ class FairHeap:
     def push(self, entry: Entry, order: Any) -> None:
         """Put the entry in, or to another place when its order is another."""
         share = self._turns.share_of(entry.pod)
-        if self._share_of.get(entry.key, share) != share:
+        known = self._share_of.get(entry.key)
+        if known is not None and known != share:
             self.discard(entry.key)
-        if entry.key not in self._share_of:
+            known = None
+        if known is None:
             self._share_of[entry.key] = share
             self._turns.came(share)
-        if share not in self._shares:
-            self._shares[share] = EntryHeap()
-        self._shares[share].push(entry, order)
-        self._stand(share)
+        heap = self._shares.get(share)
+        if heap is None:
+            heap = self._shares[share] = EntryHeap()
+        heap.push(entry, order)
+        stands = self._stands.get(share)
+        if known is not None or stands is None or order < stands.order:  # else another pod goes first as before
+            self._stand(share)
 
     def discard(self, key: PodKey) -> bool:
         """Take the pod's entry out; whether it was in."""
@@ -134,23 +144,27 @@ class FairHeap:
         self._left(share, key)
         return True
 
-    def first(self) -> tuple[Any, Entry] | None:
+    def first(self) -> tuple[_Head, Entry] | None:
         """The place of the first entry, comparable with that of another heap of the same turns, and the entry."""
+        if self._first is not None and self._first[0] == self._turns.given:
+            return self._first[1]
         while self._heads:
             head = self._heads[0]
             if self._stands.get(head.share) is head and self._stand(head.share) is head:
                 found = self._shares[head.share].first()
                 assert found is not None
-                return head, found[1]
+                self._first = self._turns.given, (head, found[1])
+                return self._first[1]
             if self._heads[0] is head:
                 heapq.heappop(self._heads)
         return None
 
     def pop(self) -> Entry | None:
         """The first entry, taken out, which was its share's turn; None when there is none."""
-        if self.first() is None:
+        found = self.first()
+        if found is None:
             return None
-        share = self._heads[0].share
+        share = found[0].share
         entry = self._shares[share].pop()
         assert entry is not None
         self._turns.give(share)
@@ -163,10 +177,12 @@ class FairHeap:
         if self._shares[share]:
             self._stand(share)
         else:
+            self._first = None
             del self._shares[share], self._stands[share]
 
     def _stand(self, share: Share) -> _Head:
         """Where the share stands now, with its first pod and its tag."""
+        self._first = None
         first = self._shares[share].first()
         assert first is not None
         head = _Head(share[0], self._turns.tag(share), first[0], share[1])
