@@ -72,7 +72,7 @@ def decide(pod: Pod, cache: Cache) -> None:
 
 
 def test_every_key_space_is_tried() -> None:
-    assert set(hostile.COMPLETE) == {*keys._READ, keys.INSTALLATION}
+    assert set(hostile.COMPLETE) == {*keys.FOLLOWED, keys.PROFILES, keys.SOFTWARE, keys.INSTALLATION}
 
 
 @in_quarters(150)
