@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,10 +16,11 @@ from tests.patience import patient
 from tests.scheduling.effects.placing.test_placing_lone import Fussy, with_plugin
 from tests.scheduling.world import World, pod_object, world
 from wharfinger.client import AttemptResult, Wharfinger, outcome_of
-from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError
+from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, ServerError, UsageError
 from wharfinger.etcd import keys
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.status import Code, Status
+from wharfinger.scheduling.reading import signals
 
 __all__ = ["world"]
 
@@ -316,6 +318,17 @@ async def test_permit_lets_a_held_pod_be_bound(holding: Cluster) -> None:
 
     assert (answer.delivered, answer.workflow_id) == (True, handle.id)
     assert (await outcome_of(handle, "default/web", patient(20))).node == "node-1"
+
+
+async def test_an_answer_that_no_worker_takes_is_told_in_one_line(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.world.put_pod("web")
+    not_there = await cluster.wharfinger.permit("default", "web")
+    await cluster.client.start_workflow("ScheduleAttempt", id=not_there.workflow_id, task_queue="nobody-polls")
+    monkeypatch.setattr(signals, "ANSWER_WITHIN", timedelta(seconds=0.5))
+    with pytest.raises(ServerError, match="no worker took the answer for pod default/web within"):
+        await cluster.wharfinger.permit_now("default", "web")
 
 
 async def test_an_answer_counts_once_the_pod_is_held(holding: Cluster) -> None:

@@ -32,10 +32,10 @@ def test_a_rotated_key_is_given_to_the_client_and_named_in_no_log(file: Path, ca
     client: Any = SimpleNamespace(api_key="first")
     caplog.set_level(logging.INFO)
     write(file, "first")
-    renew(client, SETTINGS)
+    assert renew(client, SETTINGS) == ""
     assert not caplog.messages
     write(file, "second")
-    renew(client, SETTINGS)
+    assert renew(client, SETTINGS) == ""
     assert client.api_key == "second"
     assert caplog.messages == ["api_key_renewed"]
 
@@ -44,11 +44,18 @@ def test_a_rotated_key_is_given_to_the_client_and_named_in_no_log(file: Path, ca
 def test_a_file_without_a_key_changes_nothing(file: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     client: Any = SimpleNamespace(api_key="first")
     file.write_text(text)
-    renew(client, SETTINGS)
+    assert "sec" not in renew(client, SETTINGS)
     file.unlink()
     renew(client, SETTINGS)
     assert client.api_key == "first"
-    assert not [one for one in caplog.messages if "sec" in one]
+    assert not caplog.messages
+
+
+def test_a_connection_without_a_key_gets_none_later(file: Path) -> None:
+    client: Any = SimpleNamespace(api_key=None)
+    write(file, "in the clear")
+    assert renew(client, SETTINGS) == "this process connected without an API key: restart it"
+    assert client.api_key is None
 
 
 def test_a_key_in_a_variable_goes_before_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import PayloadCodec
 from temporalio.plugin import SimplePlugin
 
-from wharfinger.errors import ConfigurationError
+from wharfinger.errors import ConfigurationError, ServerError
 from wharfinger.process.temporal_plugins import decode, plugins_of
 from wharfinger.settings import TemporalSettings
 
@@ -75,7 +75,7 @@ async def test_all_payloads_of_an_event_are_decoded_but_search_attributes() -> N
     failure.cause.encoded_attributes.data = json.dumps({"message": "deep", "stack_trace": "where"}).encode()[::-1]
     failure.application_failure_info.details.payloads.add(data=b"liated")
 
-    await decode(client, [event])
+    await decode(client, [event], "a run")
 
     assert [one.data for one in started.input.payloads] == [b"one", b"two"]
     assert started.memo.fields["a"].data == b"memo"
@@ -88,5 +88,20 @@ async def test_without_a_codec_events_stay_as_they_are() -> None:
     client: Any = SimpleNamespace(data_converter=SimpleNamespace(payload_codec=None))
     event = HistoryEvent()
     event.workflow_execution_started_event_attributes.input.payloads.add(data=b"plain")
-    await decode(client, [event])
+    await decode(client, [event], "a run")
     assert event.workflow_execution_started_event_attributes.input.payloads[0].data == b"plain"
+
+
+class Locked(Backwards):
+    """Has another key."""
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        raise ValueError("wrong key")
+
+
+async def test_what_cannot_be_decoded_is_named() -> None:
+    client: Any = SimpleNamespace(data_converter=SimpleNamespace(payload_codec=Locked()))
+    event = HistoryEvent()
+    event.workflow_execution_started_event_attributes.input.payloads.add(data=b"ciphertext")
+    with pytest.raises(ServerError, match="what Temporal has of run 7 cannot be decoded: ValueError: wrong key"):
+        await decode(client, [event], "run 7")

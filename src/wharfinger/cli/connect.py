@@ -132,6 +132,8 @@ async def open_temporal(
             async with asyncio.timeout(within):
                 return await Client.connect(**configuration, data_converter=data_converter, plugins=plugins)
     except (RuntimeError, ValueError, OSError) as error:
+        if plugins:
+            raise ServerError(f"cannot reach Temporal at {address} with its plugins: {error}") from error
         raise ServerError(
             f"cannot reach Temporal at {address}: is it running? (`wharfinger dev` starts one; --temporal names it)"
         ) from error

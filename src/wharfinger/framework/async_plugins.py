@@ -179,7 +179,6 @@ class CalledPlugins:
         """Those that serve each point (`preBind` or `bind`) asynchronously, in order."""
         self.any = any(self.at.values())
         """Whether there is one: without, no pod need be asked about."""
-        self._any = any(self.at.values())
 
     def concerns(self, name: str, pod: Pod) -> bool:
         """Whether the plugin is called for the pod. Raises PluginError."""
@@ -188,7 +187,7 @@ class CalledPlugins:
 
     def concern(self, pod: Pod) -> bool:
         """Whether any is called for the pod: then it is placed alone. Raises PluginError."""
-        return self._any and any(self.concerns(name, pod) for names in self.at.values() for name in names)
+        return self.any and any(self.concerns(name, pod) for names in self.at.values() for name in names)
 
     def pre_binds(self, pod: Pod) -> tuple[str, ...]:
         """The PreBind plugins that are called for the pod, in order; most often none. Raises PluginError."""

@@ -24,9 +24,13 @@ async def api_key_renewed(client: Client, settings: TemporalSettings) -> AsyncIt
     """Keep the client's API key as the configuration has it, for as long as the block runs."""
 
     async def keep() -> None:
+        said = ""
         while True:
             await asyncio.sleep(EVERY)
-            await asyncio.to_thread(renew, client, settings)
+            why = await asyncio.to_thread(renew, client, settings)
+            if why and why != said:
+                log.warning("api_key_not_renewed error=%r", why)
+            said = why
 
     task = asyncio.create_task(keep(), name="api key")
     try:
@@ -36,16 +40,20 @@ async def api_key_renewed(client: Client, settings: TemporalSettings) -> AsyncIt
         await asyncio.gather(task, return_exceptions=True)
 
 
-def renew(client: Client, settings: TemporalSettings) -> None:
-    """Give the client the key that the configuration has now, if that is another one.
+def renew(client: Client, settings: TemporalSettings) -> str:
+    """Give the client the key that the configuration has now, if that is another one; answers why not, if it could not.
 
-    A configuration that has none, or cannot be read, changes nothing: half of a file that is being written does not.
+    A configuration that has none changes nothing, nor does one that cannot be read: it may just be written. A client
+    that connected without a key gets none, because its connection may be without TLS.
     """
     try:
         key = temporal_configuration(settings).get("api_key")
     except ConfigurationError as error:
-        log.warning("api_key_not_read effect=kept error=%r", str(error))
-        return
-    if key and key != client.api_key:
-        client.api_key = key
-        log.info("api_key_renewed")
+        return str(error)
+    if not key or key == client.api_key:
+        return ""
+    if client.api_key is None:
+        return "this process connected without an API key: restart it"
+    client.api_key = key
+    log.info("api_key_renewed")
+    return ""

@@ -12,10 +12,10 @@ from importlib import import_module
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload, Payloads, SearchAttributes
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, Plugin
+from temporalio.converter import PayloadCodec
 
-from wharfinger.errors import ConfigurationError
+from wharfinger.errors import ConfigurationError, ServerError
 from wharfinger.settings import TemporalSettings
 
 
@@ -37,23 +37,32 @@ def _made(name: str) -> Plugin:
     return made
 
 
-async def decode(client: Client, events: Iterable[HistoryEvent]) -> None:
-    """Decode all payloads in these events, where they lie, by the codec of the client's data converter, if it has one.
+async def decode(client: Client, messages: Iterable[Message], of: str) -> None:
+    """Decode all payloads in these messages, where they lie, by the codec of the client's data converter, if any.
 
-    Also the messages of failures, where the converter encodes them. Raises what the codec raises.
+    Also the texts of failures, where the converter encodes them. `of`: whose they are, for the error: raises
+    `ServerError` where the codec cannot decode one.
     """
     codec = client.data_converter.payload_codec
     if codec is None:
         return
-    for event in events:
-        for found in _coded(event):
-            if isinstance(found, Payloads):
-                await codec.decode_wrapper(found)
-            elif isinstance(found, Payload):
-                found.CopyFrom((await codec.decode([found]))[0])
-            else:  # after its payload: see `_coded`
-                told = json.loads(found.encoded_attributes.data)
-                found.message, found.stack_trace = told.get("message", ""), told.get("stack_trace", "")
+    try:
+        for message in messages:
+            for found in _coded(message):
+                await _decoded(codec, found)
+    except Exception as error:  # a codec is anybody's code, and its key may be another one
+        raise ServerError(f"what Temporal has of {of} cannot be decoded: {type(error).__name__}: {error}") from error
+
+
+async def _decoded(codec: PayloadCodec, found: Payloads | Payload | Failure) -> None:
+    if isinstance(found, Payloads):
+        await codec.decode_wrapper(found)
+    elif isinstance(found, Payload):
+        found.CopyFrom((await codec.decode([found]))[0])
+    else:  # after its payload: see `_coded`
+        texts = json.loads(found.encoded_attributes.data or b"{}")
+        found.message = texts.get("message", found.message)
+        found.stack_trace = texts.get("stack_trace", found.stack_trace)
 
 
 def _coded(message: Message) -> Iterator[Payloads | Payload | Failure]:

@@ -172,7 +172,10 @@ async def _fetched(client: Client, name: RunName) -> DecidedRun | UnreadRun | No
     history = await kept(client.get_workflow_handle(name.workflow_id, run_id=name.run_id).fetch_history())
     if history is None:
         return UnreadRun(name, "gone", "Temporal has its history no more")
-    await decode(client, history.events)
+    try:
+        await decode(client, history.events, f"run {name.run_id}")
+    except ServerError as error:
+        return UnreadRun(name, "unreadable", str(error))
     found = recorded_run(name, history.events)
     if found is None and goes_on(history.events):
         return UnreadRun(name, "undecided")

@@ -48,7 +48,7 @@ def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
         if profile.at.get("permit") or profile.extenders_of(pod):
             return True
         try:
-            return profile.called.any and profile.called.concern(pod)
+            return profile.called.concern(pod)
         except PluginError as error:
             log.warning("concerns_failed effect=placed_alone pod=%s error=%r", pod.key, str(error))
             return True
@@ -70,10 +70,11 @@ def order_by(profiles: Mapping[str, Profile]) -> Callable[[Pod, float], Any]:
 
 
 SORTS_BY_PRIORITY = ("PrioritySort",)
+"""The QueueSort plugins of a profile whose namespaces take turns."""
 
 
 def shares_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], Share]:
-    """Whose pods take turns: namespaces, where PrioritySort orders the queue; another QueueSort has the only say."""
+    """Whose pods take turns: namespaces, where PrioritySort orders the queue; another QueueSort orders it alone."""
 
     def share_of(pod: Pod) -> Share:
         return (

@@ -162,7 +162,11 @@ async def _pending(client: Client, run: Run) -> Sequence[PendingActivityInfo]:
     """What an open run has done now, with the tries that are no events of its history yet; none once it is gone."""
     workflow_id, run_id = run
     described = await kept(client.get_workflow_handle(workflow_id, run_id=run_id).describe())
-    return described.raw_description.pending_activities if described is not None else ()
+    if described is None:
+        return ()
+    pending = described.raw_description.pending_activities
+    await decode(client, pending, f"run {run_id} of {workflow_id}")
+    return pending
 
 
 async def _history(client: Client, run: Run, gate: asyncio.Semaphore) -> Sequence[HistoryEvent] | None:
@@ -172,7 +176,7 @@ async def _history(client: Client, run: Run, gate: asyncio.Semaphore) -> Sequenc
         history = await kept(client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history())
     if history is None:
         return None
-    await decode(client, history.events)
+    await decode(client, history.events, f"run {run_id} of {workflow_id}")
     return history.events
 
 

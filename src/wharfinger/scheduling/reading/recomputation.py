@@ -44,7 +44,7 @@ class PastState(NamedTuple):
     """Everything that decisions read, at one revision; what workers could not read is read here as they do."""
 
     cache: Cache
-    """As a worker had it, but for assumed pods; a decision that is made again adds those."""
+    """As a worker had it, but for assumed pods. `recompute` adds those, so read the state anew for each decision."""
     format: ClusterFormat
 
 

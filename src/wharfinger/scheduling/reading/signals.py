@@ -1,12 +1,13 @@
-"""What a pod's open attempt is told: the signals `wake` and `permit`, and the update `permit`."""
+"""The signals `wake` and `permit` to a pod's open attempt, and the update `permit`."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.errors import ServerError
@@ -58,7 +59,12 @@ async def answer(client: Client, *, cluster: str, pod: Pod, permission: PermitDe
         return _bound(handle.id, pod)
     try:
         await handle.execute_update("permit", permission, rpc_timeout=ANSWER_WITHIN)
-    except WorkflowUpdateFailedError as error:  # also of a worker of a release before, which knows no such update
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        if isinstance(error.__cause__, asyncio.CancelledError):
+            raise asyncio.CancelledError from error
+        within = f"{ANSWER_WITHIN.total_seconds():g} s"
+        raise ServerError(f"no worker took the answer for pod {pod.key} within {within}; it may still count") from error
+    except WorkflowUpdateFailedError as error:  # a worker of the release before fails so, too: it has no such update
         return Signalled(False, handle.id, f"pod {pod.key}: {getattr(error.cause, 'message', error.cause)}")
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:

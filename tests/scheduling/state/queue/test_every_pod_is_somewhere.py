@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -14,6 +16,7 @@ from wharfinger.objects.model.pod_records import Refusal
 from wharfinger.scheduling.state.queue.entry import Entry, Part, Reason
 from wharfinger.scheduling.state.queue.parts import QueueRules
 from wharfinger.scheduling.state.queue.scheduling_queue import SchedulingQueue
+from wharfinger.scheduling.state.queue.turns import by_namespace
 
 NAMES = st.sampled_from("abcd")
 GANG = {"a", "b"}
@@ -31,9 +34,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.records: dict[str, Refusal] = {}
         self.promised: dict[str, Entry] = {}
         rules = QueueRules(
-            lambda p: "gate" if p.scheduling_gates else "", alone=lambda p: p.name == "d", gang=self.gang_of
+            lambda p: "gate" if p.scheduling_gates else "",
+            alone=lambda p: p.name == "d",
+            gang=self.gang_of,
+            share_of=by_namespace,
         )
-        self.queue = SchedulingQueue(rules, clock=self.clock)
+        self.queue = SchedulingQueue(rules, clock=self.clock, spread=itertools.cycle((0.0, 0.9, 0.4)).__next__)
         self.cohorts = 0
         self.standing = "apart"
 

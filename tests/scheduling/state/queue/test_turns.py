@@ -94,6 +94,19 @@ def test_a_gang_takes_a_turn_a_member(clock: Clock) -> None:
     assert queue.pop_gang()
 
 
+def test_a_gangs_turn_is_that_of_its_member_that_can_be_started(clock: Clock) -> None:
+    gang = Gang(GangKey("gangs", "g"), 2)
+    rules = QueueRules(lambda _: "", gang=lambda _: ("", gang), share_of=by_namespace)
+    delays = itertools.cycle((1.0, 0.5, 0.0, 0.5))
+    queue = SchedulingQueue(rules, clock=clock, spread=delays.__next__)
+    for name, priority in ("held-back", 10), ("ready", 0):
+        queue.put(pod(name, namespace="gangs", priority=priority), None)
+    for entry in queue.pop_gang():
+        queue.defer(entry, 10)
+    clock.advance(6)
+    assert [entry.pod.name for entry in queue.pop_gang()] == ["held-back", "ready"]
+
+
 def test_pods_whose_start_failed_keep_their_place_in_their_namespace(queue: SchedulingQueue) -> None:
     put(queue, "a", 4)
     put(queue, "b", 4)

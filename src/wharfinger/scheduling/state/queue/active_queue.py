@@ -105,9 +105,9 @@ class Active:
         lane = self._first_lane(now, lanes)
         return self._ready[lane].pop() if lane is not None else None
 
-    def give(self, entries: Sequence[Entry]) -> None:
-        """Take these pods out, which go together in the turn of the first."""
-        self._turns.give(self._turns.share_of(entries[0].pod), len(entries))
+    def give(self, first: Entry, entries: Sequence[Entry]) -> None:
+        """Take these pods out, which go together in the turn of `first`, a pod that can be started now."""
+        self._turns.give(self._turns.share_of(first.pod), len(entries))
         for entry in entries:
             self.discard(entry.key)
 

@@ -148,7 +148,7 @@ class SchedulingQueue(QueueParts):
             return []
         gang = first.gang.key
         members = self.gangs.members(gang, Part.ACTIVE)
-        self.active.give(members)
+        self.active.give(first, members)
         for entry in members:
             self.in_flight.add(entry, gang=str(gang))
             self._arrive(entry, Part.IN_FLIGHT, "pop_gang")
@@ -166,7 +166,7 @@ class SchedulingQueue(QueueParts):
             self.in_flight.started(entry, self._clock())
 
     def defer(self, entry: Entry, seconds: float) -> None:
-        """The start failed: try it again within so many seconds, spread, and let other pods go first."""
+        """The start failed: try it again within so many seconds, spread, and let others of its namespace go first."""
         if self._entries.get(entry.key) is not entry:
             return
         at = self._clock() + seconds * (0.5 + self._spread() / 2)
@@ -238,7 +238,8 @@ class SchedulingQueue(QueueParts):
         """Make pods active again whose start etcd has not confirmed in time; how many.
 
         A start may have joined a run that was just ending, and no event would show it. They go behind pods of equal
-        priority: as many as may be in flight, held by a Permit plugin for long, would keep all others out.
+        priority, and take turns with those of other namespaces: as many as may be in flight, held by a Permit plugin
+        for long, would keep all others out.
         Pods without an outcome from two cohorts in a row join none again.
         """
         now = self._clock()

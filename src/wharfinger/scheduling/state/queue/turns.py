@@ -76,7 +76,7 @@ class Turns:
         """It was given, or can be started no more."""
         rank = self._ranks[share[0]]
         rank.ready -= 1
-        if not rank.ready:  # nobody waits for a turn
+        if not rank.ready:  # no pod of this priority waits
             del self._ranks[share[0]]
 
 
