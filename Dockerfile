@@ -1,6 +1,6 @@
 # The worker. Built as a wheel first, so that the image holds what is shipped and no compiler. All packages are locked
-# with their hashes. It runs as a user of its
-# own and needs no file that it can write (`--read-only`): Python's bytecode is made here, not at each start.
+# with their hashes. It runs as a user of its own and needs no file that it can write (`--read-only`): Python's bytecode
+# is made here, not at each start.
 #
 #   docker build -t wharfinger .
 #   docker run -e WHARFINGER_ETCD=http://etcd:2379 -e WHARFINGER_TEMPORAL=temporal:7233 wharfinger

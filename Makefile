@@ -37,7 +37,7 @@ LOCK_ALIKE = $(LOCK) --constraints requirements/development.txt
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
+.PHONY: release-clients helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
 
 setup: linked servers
 
@@ -176,7 +176,11 @@ pins: linked
 
 # Each step is a target of its own; all are tried.
 release-check:
-	@$(MAKE) --no-print-directory --keep-going release-pins
+	@$(MAKE) --no-print-directory --keep-going release-pins release-clients
+
+# Clients of examples/clients, where Go and Node are.
+release-clients: linked
+	@$(BIN)/python tools/release/clients.py
 
 release-pins: linked
 	@$(BIN)/python -m wharfinger.dev.releases

@@ -187,7 +187,10 @@ def examples() -> Path:
 
 def cache_folder() -> Path:
     """Where the programs of all checkouts and installations of this user are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wharfinger"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "wharfinger"
+    except RuntimeError as error:
+        raise ServerError("this user has no home folder: name a cache in XDG_CACHE_HOME") from error
 
 
 def modules_folder(program: Program) -> Path:
@@ -247,8 +250,9 @@ def _download(programs: Sequence[Program], fresh: Path, progress: ProgressListen
     if project is None:
         return "there are no archives"
     archive = releases.ReleaseArchive(project, released(project), releases.this_platform())
+    partial = cache_folder() / "downloads" / _made_in(programs[0]).name  # one starter at a time is in there
     try:
-        releases.obtain(archive, [one.name for one in programs], fresh, cache_folder() / "downloads", progress)
+        releases.obtain(archive, [one.name for one in programs], fresh, partial, progress)
     except download.NotDownloaded as error:
         return str(error)
     return ""

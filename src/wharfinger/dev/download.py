@@ -59,7 +59,7 @@ def text_of(url: str, limits: DownloadLimits = LIMITS) -> str:
         with _opened(Request(url), limits) as response:  # noqa: S310 - callers allow http and https only
             content = b"".join(_pieces(response, 0, _MIB, _deadline(limits)))
             return content.decode()
-    except (OSError, HTTPException, UnicodeDecodeError, _Interrupted) as error:
+    except (OSError, HTTPException, ValueError, _Interrupted) as error:  # ValueError: an address or text that is none
         raise NotDownloaded(f"{name_of(url)}: {_why(error)}") from error
 
 
@@ -82,7 +82,7 @@ def fetch(
         if not (begun and sha256_of(file) == digest):
             try:
                 _go_on(url, file, progress, limits, late)
-            except (OSError, HTTPException, _Interrupted) as error:
+            except (OSError, HTTPException, ValueError, _Interrupted) as error:
                 if left and _size(file) > begun and not isinstance(error, HTTPError):
                     continue
                 if _size(file) > limits.bytes:
@@ -158,6 +158,8 @@ class _Redirects(HTTPRedirectHandler):
     ) -> Request | None:
         if req.type == "https" and not newurl.startswith("https:"):
             raise URLError("redirected to an address without TLS")
+        if not newurl.startswith(("http:", "https:")):
+            raise URLError("redirected to an address of another kind")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -208,7 +210,7 @@ def unpack(archive: Path, member: str, target: Path, limits: DownloadLimits = LI
     try:
         with _packed(archive, member, limits.bytes) as packed, target.open("wb") as program:
             shutil.copyfileobj(packed, program)
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, BadlyCompressed) as error:
+    except (OSError, EOFError, RuntimeError, tarfile.TarError, zipfile.BadZipFile, BadlyCompressed) as error:
         raise NotDownloaded(f"{archive.name} cannot be unpacked: {error}") from error
     target.chmod(0o755)
 

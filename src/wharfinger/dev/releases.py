@@ -126,8 +126,12 @@ class ReleaseSource:
         """As the user's variables have it. Raises `ServerError`."""
         mirror, named = environment.get(MIRROR, "").rstrip("/"), environment.get(PINS, "")
         if mirror:
-            parts = urlsplit(mirror)
-            if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
+            try:
+                parts = urlsplit(mirror)
+                well_formed = parts.scheme in ("http", "https") and bool(parts.netloc) and "@" not in parts.netloc
+            except ValueError:
+                well_formed = False
+            if not well_formed:
                 raise ServerError(f"{MIRROR} must be an http or https address without a user: it is not used")
         try:
             return ReleaseSource(

@@ -28,6 +28,10 @@ SKEW = datetime.timedelta(minutes=10)
 """A certificate is valid since so long before it was made: clocks of clients differ."""
 
 
+class MaySignNothing(ValueError):
+    """A certificate by which no other may be signed; says why."""
+
+
 class Pem(NamedTuple):
     """A certificate and its key, as text of PEM files."""
 
@@ -53,7 +57,10 @@ def self_signed(
 def signed_by(
     authority: Pem, component: str, hosts: Iterable[str], now: datetime.datetime, life: datetime.timedelta
 ) -> Pem:
-    """Make a certificate that servers and clients may show, signed by an authority. Raises `ValueError` for no such."""
+    """Make a certificate that servers and clients may show, signed by an authority. Raises `ValueError` for no such.
+
+    `MaySignNothing`: for one that is none, or ends before.
+    """
     return _made(component, hosts, (now - SKEW, now + life), also_client=True, authority=authority)
 
 
@@ -79,6 +86,7 @@ def _made(
         signer = serialization.load_pem_private_key(authority.key, password=None)
         if signer.public_key() != signs.public_key():
             raise ValueError("the key is another certificate's")
+        _check_signs(signs, valid[1])
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if also_client else [])]
     builder = (
         x509.CertificateBuilder()
@@ -90,6 +98,7 @@ def _made(
         .not_valid_after(valid[1])
         # Of one that signs itself: clients may trust it as it is.
         .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
+        .add_extension(_key_usage(signs=authority is None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
@@ -99,6 +108,39 @@ def _made(
     encoding = serialization.Encoding.PEM
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return Pem(builder.sign(signer, hashes.SHA256()).public_bytes(encoding), private)
+
+
+def _check_signs(authority: x509.Certificate, until: datetime.datetime) -> None:
+    """Raise `MaySignNothing` unless it may sign certificates that are valid until then."""
+    from cryptography import x509
+
+    try:
+        signs = authority.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        signs = False
+    if not signs:
+        raise MaySignNothing("the certificate is none of an authority")
+    if authority.not_valid_after_utc < until.replace(microsecond=0):  # certificates have whole seconds
+        raise MaySignNothing(
+            f"the authority's certificate ends on {authority.not_valid_after_utc:%Y-%m-%d}, before these"
+        )
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    """Clients that check strictly want an authority's to say that it signs certificates."""
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _general_name(host: str) -> x509.GeneralName:

@@ -23,6 +23,7 @@ from wharfinger.kubernetes.cli.install_choices import InstallChoices
 from wharfinger.kubernetes.cli.install_files import set_at
 from wharfinger.kubernetes.cli.manifests import objects_of
 from wharfinger.kubernetes.loops.connecting import OPTIONAL_KINDS
+from wharfinger.serving.certificates import self_signed, signed_by
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ROOT / "deploy" / "kubernetes"
@@ -380,6 +381,40 @@ def test_files_that_are_no_authority_sign_nothing(outside: Shell, tmp_path: Path
 
     assert (answer.code, answer.out) == (2, "")
     assert "ca.crt and ca.key are no certificate and its key" in answer.err
+
+
+@pytest.mark.parametrize("lost", ["ca.key", "ca.crt"])
+def test_half_an_authority_is_not_replaced(outside: Shell, tmp_path: Path, lost: str) -> None:
+    first = outside("kubernetes", "certificates", str(tmp_path))
+    assert f"a new authority is made in {tmp_path}" in first.err
+    (tmp_path / lost).rename(tmp_path / "elsewhere")
+
+    answer = outside("kubernetes", "certificates", str(tmp_path))
+
+    assert (answer.code, answer.out) == (2, "")
+    [left] = {"ca.key", "ca.crt"} - {lost}
+    assert f"has {left} alone: put the other file of the authority beside it" in answer.err
+    assert not (tmp_path / lost).exists()
+
+
+@pytest.mark.parametrize(
+    ("days", "others", "says"),
+    [(9, False, "the authority's certificate ends on "), (9000, True, "the certificate is none of an authority")],
+)
+def test_an_authority_signs_nothing_that_outlives_it(
+    outside: Shell, tmp_path: Path, days: int, others: bool, says: str
+) -> None:
+    now, life = datetime.now(UTC), timedelta(days=days)
+    made = self_signed("an authority", (), now, life=life)
+    if others:
+        made = signed_by(made, "a part", (), now, life)
+    (tmp_path / "ca.crt").write_bytes(made.cert)
+    (tmp_path / "ca.key").write_bytes(made.key)
+
+    answer = outside("kubernetes", "certificates", str(tmp_path))
+
+    assert (answer.code, answer.out) == (2, "")
+    assert says in answer.err
 
 
 def test_backups_are_saved_by_a_command_that_can_be_parsed(outside: Shell, tmp_path: Path) -> None:

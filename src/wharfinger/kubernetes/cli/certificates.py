@@ -45,8 +45,13 @@ def certificates(
 
 def secrets_of(folder: Path, namespace: str, now: datetime.datetime, life: datetime.timedelta) -> Iterator[Manifest]:
     """A Secret for each part, with `tls.crt`, `tls.key` and `ca.crt`. Raises `UsageError`."""
-    from wharfinger.serving.certificates import Pem, kept_in, self_signed, signed_by
+    from wharfinger.serving.certificates import MaySignNothing, Pem, kept_in, self_signed, signed_by
 
+    there = [name for name in ("ca.crt", "ca.key") if (folder / name).is_file()]
+    if len(there) == 1:  # a new authority would cut the parts of an installation off from each other
+        raise UsageError(f"{folder} has {there[0]} alone: put the other file of the authority beside it")
+    if not there:
+        typer.echo(f"a new authority is made in {folder.resolve()}: parts trust it once all have its ca.crt", err=True)
     made = self_signed("wharfinger-ca", (), now, also_client=True, life=LIFE_OF_THE_AUTHORITY)
     cert, key = kept_in(folder, "ca", made, option=str(folder))
     authority = Pem(cert.read_bytes(), key.read_bytes())
@@ -57,8 +62,12 @@ def secrets_of(folder: Path, namespace: str, now: datetime.datetime, life: datet
         hosts = [*spec.get("dnsNames", ()), *spec.get("ipAddresses", ())]
         try:
             pair = signed_by(authority, spec["commonName"], hosts, now, life)
-        except ValueError as error:
-            raise UsageError(f"{folder}: ca.crt and ca.key are no certificate and its key") from error
+        except MaySignNothing as error:
+            raise UsageError(f"{folder / 'ca.crt'}: {error}") from error
+        except (ValueError, TypeError) as error:  # TypeError: the key has a passphrase
+            raise UsageError(
+                f"{folder}: ca.crt and ca.key are no certificate and its key, without passphrase"
+            ) from error
         content = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": authority.cert}
         yield {
             "apiVersion": "v1",

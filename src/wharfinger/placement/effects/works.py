@@ -179,8 +179,9 @@ async def put_work(
     operations: list[Operation] = [Delete(key), Delete(placement_keys.result(reference, step.member))]
     if make is not None:
         before = (await store.get(key)).kv if step.work else None
-        if (before.mod_revision if before is not None else 0) != step.work:
-            return ("", before.mod_revision) if before is not None and _is_of(before, step) else (key, 0)
+        there = before.mod_revision if before is not None else 0
+        if there != step.work:
+            return "" if before is not None and _is_of(before, step) else key, there
         work = make(earlier(before))
         if work is None:
             return "overrides", 0
@@ -197,11 +198,11 @@ async def put_work(
         return "", answered.revision
     found = dict(zip((one.key for one in conditions), answered.reads, strict=True))
     if conditions[0].holds(answered.reads[0]):  # the wave goes on: an earlier try of it may have done this
-        there = found[key]
+        work_now = found[key]
         if make is None and not any(found[one.key] for one in operations):
             return "", 1
-        if make is not None and there is not None and _is_of(there, step):
-            return "", there.mod_revision
+        if make is not None and work_now is not None and _is_of(work_now, step):
+            return "", work_now.mod_revision
     moved = next(one.key for one in conditions if not one.holds(found[one.key]))
     return moved, shown(answered.reads).hub
 
