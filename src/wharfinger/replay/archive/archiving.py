@@ -16,8 +16,6 @@ from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
 from wharfinger.errors import InvalidObject, UsageError, WharfingerError
 from wharfinger.replay.archive.archive_format import (
     BLOCK,
@@ -35,6 +33,7 @@ from wharfinger.replay.facts import KeptStates
 from wharfinger.replay.histories import RunName, UnreadRun
 from wharfinger.replay.memory_limit import UNLIMITED, MemoryLimit
 from wharfinger.replay.recorded import DecidedRun
+from wharfinger.telemetry import Instruments, counter, gauge
 
 log = logging.getLogger(__name__)
 
@@ -173,33 +172,29 @@ def _empty(path: Path) -> bool:
     return len(line) < len(HEADER) and HEADER.startswith(line)
 
 
-class ArchiveMetrics:
+class ArchiveMetrics(Instruments):
     """Of one archive; `passed` and `failed` after each pass, `refresh` before it is read."""
+
+    passes = counter(
+        "wharfinger_archive_passes", "Passes by result: `written`, or `failed`, which is tried again.", ["result"]
+    )
+    age = gauge(
+        "wharfinger_archive_seconds_since_pass",
+        "Seconds since a pass succeeded, or since the process began: it falls behind.",
+    )
+    gaps = gauge("wharfinger_archive_gaps", "Gaps in the file: etcd had compacted events before they were written.")
+    lost = gauge(
+        "wharfinger_archive_lost_runs", "Runs that could not be read, or not be understood: they are not in the file."
+    )
+    size = gauge("wharfinger_archive_bytes", "Size of the file.")
+    revision = gauge("wharfinger_archive_revision", "Revision of etcd up to which the file is complete; 0: nothing is.")
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: seconds."""
+        super().__init__()
         self._path = path
         self._clock = clock
-        self.registry = CollectorRegistry()
         self._succeeded = clock()
-        self._passes = Counter(
-            "wharfinger_archive_passes",
-            "Passes by result: `written`, or `failed`, which is tried again.",
-            ["result"],
-            registry=self.registry,
-        )
-        self._age = self._gauge(
-            "seconds_since_pass", "Seconds since a pass succeeded, or since the process began: it falls behind."
-        )
-        self._gaps = self._gauge("gaps", "Gaps in the file: etcd had compacted events before they were written.")
-        self._lost = self._gauge(
-            "lost_runs", "Runs that could not be read, or not be understood: they are not in the file."
-        )
-        self._bytes = self._gauge("bytes", "Size of the file.")
-        self._revision = self._gauge("revision", "Revision of etcd up to which the file is complete; 0: nothing is.")
-
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(f"wharfinger_archive_{name}", text, registry=self.registry)
 
     @property
     def seconds(self) -> float:
@@ -208,27 +203,27 @@ class ArchiveMetrics:
 
     def opened(self, file: ArchiveFile) -> None:
         """The file was read to its end."""
-        self._gaps.set(max(0, file.segments - 1))
-        self._lost.set(file.reached.lost)
-        self._revision.set(file.reached.revision)
+        self.gaps.set(max(0, file.segments - 1))
+        self.lost.set(file.reached.lost)
+        self.revision.set(file.reached.revision)
 
     def passed(self, file: ArchiveFile) -> None:
         """A pass succeeded."""
         self._succeeded = self._clock()
-        self._passes.labels("written").inc()
+        self.passes.labels("written").inc()
         self.opened(file)
 
     def failed(self) -> None:
         """A pass failed."""
-        self._passes.labels("failed").inc()
+        self.passes.labels("failed").inc()
 
     def refresh(self) -> None:
         """Bring up to date what changes by itself."""
-        self._age.set(self.seconds)
+        self.age.set(self.seconds)
         try:
-            self._bytes.set(self._path.stat().st_size)
+            self.size.set(self._path.stat().st_size)
         except OSError:
-            self._bytes.set(0)
+            self.size.set(0)
 
     def checks(self) -> Mapping[str, str]:
         """For `/readyz`."""
