@@ -1,4 +1,4 @@
-"""docs/ui.md has every address, and every alert of the operations guide is evaluated, or named with why it is not."""
+"""docs/ui.md has every address, and every rule of Prometheus is evaluated, or named as Prometheus'."""
 
 from __future__ import annotations
 
@@ -6,31 +6,17 @@ import re
 from pathlib import Path
 
 from tests.page.cluster import Page
-from wharfinger.kubernetes.page import view as kubernetes_alerts
-from wharfinger.page.alerts import etcd_health
-from wharfinger.page.alerts.evaluation import SKIPPED
+from wharfinger.kubernetes.page.view import KubernetesAlerts
+from wharfinger.page.alerts.etcd_health import EtcdAlerts
+from wharfinger.page.alerts.evaluation import LEFT, OF_PROMETHEUS
+from wharfinger.page.alerts.rules import prometheus_rules
 from wharfinger.page.web.api import routes
-from wharfinger.placement.page import hub_alerts
-from wharfinger.replay.page.view import ReplayView
-from wharfinger.scheduling.page import worker_alerts
-from wharfinger.scheduling.page.view import SchedulingView
-from wharfinger.scheduling.page.worker_alerts import SEEN_EXPRESSIONS
+from wharfinger.placement.page.hub_alerts import HubAlerts
+from wharfinger.scheduling.page.worker_alerts import WorkerAlerts
 
-RULES = [rule for one in (worker_alerts, kubernetes_alerts, hub_alerts, etcd_health) for rule in one.RULES]
-NOT_EVALUATED = {one.expression: one for one in (*SchedulingView.unevaluated, *ReplayView.unevaluated)}
+SOURCES = (WorkerAlerts, KubernetesAlerts, HubAlerts, EtcdAlerts)
+OF_RATES = re.compile(r"\b(rate|increase|delta)\(")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-
-
-def watched() -> set[str]:
-    """The first cells of the tables of the section that lists the alerts, and the SDK's metrics that it names."""
-    section = (DOCS / "operations.md").read_text().split("\n## Watch\n")[1].split("\n## ")[0]
-    cells = {
-        re.split(r"(?<!\\)\|", line)[1].replace("\\|", "|").replace("`", "").strip()
-        for line in section.splitlines()
-        if line.startswith("| ") and not line.startswith(("| ---", "| expression"))
-    }
-    last = section.split("The Temporal SDK's own metrics")[1]
-    return cells | set(re.findall(r"`(temporal_\w+)`", last))
 
 
 async def test_every_address_is_documented(page: Page) -> None:
@@ -40,35 +26,34 @@ async def test_every_address_is_documented(page: Page) -> None:
     assert {route.path for route in found} == documented
 
 
-def test_every_alert_of_the_guide_is_evaluated_or_named() -> None:
-    evaluated = {rule.expression for rule in RULES} | SEEN_EXPRESSIONS
+def test_the_page_evaluates_states_and_leaves_rates_to_prometheus() -> None:
+    evaluated = [name for source in SOURCES for name in source.evaluated()]
+    archive = {name for name in prometheus_rules() if name.startswith("Archive")}
 
-    assert len(watched()) > 35, "the tables are read"
-    assert evaluated | NOT_EVALUATED.keys() == watched()
-    assert not evaluated & NOT_EVALUATED.keys()
-
-
-async def test_what_is_not_evaluated_is_shown_with_why(page: Page) -> None:
-    shown = {one.expression: one for one in page.parts.alerts.all()}
-
-    assert watched() <= shown.keys()
-    for expression in NOT_EVALUATED:
-        assert shown[expression].state == SKIPPED
-        assert shown[expression].value.startswith("not evaluated, because ")
-    assert sum(one.state == SKIPPED for one in shown.values()) == len(NOT_EVALUATED)
+    assert len(set(evaluated)) == len(evaluated), "each by one source"
+    of_states = {name for name, rule in prometheus_rules().items() if not OF_RATES.search(rule.expression)}
+    assert set(evaluated) == of_states - archive, "the page does not scrape archives"
 
 
-def test_alerts_say_what_the_guide_says() -> None:
-    guide = " ".join((DOCS / "operations.md").read_text().split())
+async def test_rules_that_prometheus_evaluates_are_named(page: Page) -> None:
+    shown = {one.name: one for one in page.parts.alerts.all()}
+    left = prometheus_rules().keys() - {name for source in SOURCES for name in source.evaluated()}
 
-    for name, means in [(rule.name, rule.means) for rule in RULES] + [
-        (one.name, one.means) for one in NOT_EVALUATED.values()
-    ]:
-        first = means.split(":")[0].split(";")[0].split(",")[0]
-        assert first in guide, name
+    assert prometheus_rules().keys() <= shown.keys()
+    assert {name for name, one in shown.items() if one.state == LEFT} == left
+    assert {"StartFailures", "SlowPlacement", "EtcdDiskSlow", "ArchiveBehind"} <= left
+    for name in left:
+        assert shown[name].value == OF_PROMETHEUS
+        assert shown[name].expression == prometheus_rules()[name].expression
 
 
-def test_names_of_alerts_are_unique() -> None:
-    names = [rule.name for rule in RULES] + [one.name for one in NOT_EVALUATED.values()]
-
-    assert len(set(names)) == len(names)
+async def test_alerts_have_the_words_of_their_rules(page: Page) -> None:
+    own = set()
+    for one in page.parts.alerts.all():
+        rule = prometheus_rules().get(one.name)
+        if rule is None:
+            own.add(one.name)
+            assert one.means
+        else:
+            assert (one.severity, one.means, one.expression) == (rule.severity, rule.means, rule.expression)
+    assert own <= {"EtcdSilent", "EtcdUnhealthy", "NoHub"}

@@ -53,7 +53,7 @@ async def test_the_overview_counts_pods_by_state(client: aiohttp.ClientSession) 
     [worker] = found["workers"]
     assert (worker["tenant"], worker["slot"], worker["state"]) == ("common", "0", "ready")
     assert worker["metrics"]["problem"], "what is not known is told as such"
-    assert "StartFailures" in found["alerts"]["unknown"]
+    assert "Backlog" in found["alerts"]["unknown"]
 
 
 async def test_a_namespace_is_a_filter(client: aiohttp.ClientSession) -> None:

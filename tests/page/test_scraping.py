@@ -12,7 +12,7 @@ from tests.page.cluster import Page
 from tests.page.metrics_process import MetricsProcess
 from wharfinger.errors import UsageError
 from wharfinger.kubernetes.page.view import KubernetesAlerts
-from wharfinger.page.alerts.evaluation import FIRING, QUIET, UNKNOWN, UNUSED, Alerts
+from wharfinger.page.alerts.evaluation import FIRING, LEFT, QUIET, UNKNOWN, UNUSED, Alerts
 from wharfinger.page.follow.scraping import ELSEWHERE, FollowedHosts, Scraper, plain_session
 from wharfinger.page.options import ScrapeOptions
 from wharfinger.scheduling.page.view import SchedulingView
@@ -24,16 +24,15 @@ scheduler_pending_pods{queue="in-flight"} 3
 scheduler_schedule_attempts_total{result="scheduled",profile="p"} 100
 scheduler_scheduling_algorithm_duration_seconds_sum 1.0
 scheduler_scheduling_algorithm_duration_seconds_count 100
-wharfinger_contended_total 0
-wharfinger_start_failures_total 0
 wharfinger_config_problems 0
 """
 SECOND = (
     FIRST.replace("} 100\n", "} 150\n")
     .replace("_sum 1.0", "_sum 1.5")
     .replace("_count 100", "_count 150")
-    .replace("start_failures_total 0", "start_failures_total 2")
-    .replace("contended_total 0", "contended_total 20")
+    .replace("config_problems 0", "config_problems 2")
+    .replace('"active"} 12', '"active"} 2000')
+    + "temporal_workflow_task_execution_failed_total 1\n"
 )
 
 
@@ -49,20 +48,20 @@ async def test_figures_come_from_two_reads_and_alerts_follow(page: Page) -> None
                 KubernetesAlerts(parts.following, scraper),
             ],
         )
-        assert {one.name: one.state for one in alerts.all()}["StartFailures"] == UNKNOWN
+        assert {one.name: one.state for one in alerts.all()}["Backlog"] == UNKNOWN
         await scraper.read_all(session)
         now[0], worker.body = 105.0, SECOND
         await scraper.read_all(session)
 
         found = scraper.figures(worker.url)
-        assert (found["problem"], found["active"], found["inFlight"]) == (None, 12, 3)
+        assert (found["problem"], found["active"], found["inFlight"]) == (None, 2000, 3)
         assert found["attemptsPerSecond"] == 10.0
         assert found["decisionSeconds"] == pytest.approx(0.01)
         states = {one.name: one.state for one in alerts.all()}
-        assert states["StartFailures"] == states["Contention"] == FIRING
-        assert states["ConfigurationNotInForce"] == QUIET
-        assert states["EvictionsOverdue"] == UNKNOWN
-        assert states["GangsTorn"] == UNUSED
+        assert states["WorkflowTaskFailures"] == states["ConfigurationNotInForce"] == FIRING
+        assert states["Backlog"] == QUIET, "not for long enough"
+        assert states["StartFailures"] == LEFT
+        assert states["PromisesOld"] == UNUSED
         assert alerts.all()[0].severity == "critical", "what is worst comes first"
 
         worker.status = 500

@@ -30,7 +30,7 @@ from pathlib import Path
 from wharfinger.dev import download, go_build, releases
 from wharfinger.dev.progress import ProgressListener, progress_for
 from wharfinger.errors import ServerError
-from wharfinger.process.build import checkout
+from wharfinger.process.build import checkout, shipped
 
 LONGEST_WAIT = 1800.0
 """Seconds for which another process that makes the same programs is waited for: five times what a build takes."""
@@ -182,7 +182,7 @@ def _pin(modules: str, module: str) -> str:
 
 def examples() -> Path:
     """The folder of examples: of the checkout, or packed in the wheel."""
-    return (checkout() or Path(__file__).resolve().parents[1]) / "examples"
+    return shipped("examples")
 
 
 def cache_folder() -> Path:
@@ -199,7 +199,7 @@ def modules_folder(program: Program) -> Path:
 
 
 def _tools() -> Path:
-    return (checkout() or Path(__file__).resolve().parents[1]) / "tools"
+    return shipped("tools")
 
 
 def _made_in(program: Program) -> Path:

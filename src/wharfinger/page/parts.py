@@ -13,7 +13,7 @@ from temporalio.client import Client
 from wharfinger.etcd.store import Store
 from wharfinger.page.alerts.etcd_health import EtcdAlerts, EtcdHealth
 from wharfinger.page.alerts.evaluation import Alerts
-from wharfinger.page.alerts.rules import AlertSource, UnevaluatedAlert
+from wharfinger.page.alerts.rules import AlertSource
 from wharfinger.page.follow.reaching import TemporalReach
 from wharfinger.page.follow.scraping import FollowedHosts
 from wharfinger.page.options import PageOptions
@@ -56,7 +56,6 @@ class PageView:
 
     menu: Iterable[MenuEntry] = ()
     alerts: AlertSource | None = None
-    unevaluated: Iterable[UnevaluatedAlert] = ()
     topics: Mapping[str, Topic] = {}
     """Those that are made anew at every tick, while the page is in step."""
     deltas: Set[str] = frozenset()
@@ -128,8 +127,7 @@ class PageParts:
             self._payload, following=self._followed, changes=frozenset(self._moments.keys() | deltas)
         )
         sources = [view.alerts for view in self._views if view.alerts is not None]
-        unevaluated = [alert for view in self._views for alert in view.unevaluated]
-        self.alerts = Alerts(following.clock, [*sources, EtcdAlerts(self.etcd)], unevaluated)
+        self.alerts = Alerts(following.clock, [*sources, EtcdAlerts(self.etcd)])
         self._touched: set[str] = set()
 
     def view(self, kind: type[V]) -> V:

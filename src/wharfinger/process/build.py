@@ -29,6 +29,11 @@ def checkout() -> Path | None:
     return root if (root / "pyproject.toml").is_file() and (root / "tools").is_dir() else None
 
 
+def shipped(path: str) -> Path:
+    """A file or folder beside the package: of the checkout, or packed in the wheel. It may be missing."""
+    return (checkout() or Path(wharfinger.__path__[0])) / path
+
+
 @cache
 def build_id() -> str:
     """Release and digest of the package's files, as in `0.1.0+3f9c2a17e5b0`: Temporal distinguishes workers by it.

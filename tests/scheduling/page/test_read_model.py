@@ -51,7 +51,6 @@ async def test_a_life_of_a_pod_is_counted_by_state() -> None:
     ]
     [p50] = rates.latency.quantiles(looking.now, (0.5,))
     assert p50 == pytest.approx(4.0, rel=0.2), "from seen to bound"
-    assert looking.model.latency_of_fitting.quantiles(looking.now, (0.5,)) == [None], "it was refused"
     assert [event.what for event in looking.model.events] == ["bound", "finished", "left"]
 
 
@@ -66,12 +65,11 @@ async def test_the_time_to_the_bind_begins_without_gates() -> None:
     await looking.cluster.pod("a", nodeName="n")
     await looking.step()
 
-    for ring in (looking.model.rates.whole.latency, looking.model.latency_of_fitting):
-        assert ring.quantiles(looking.now, (0.5,)) == [pytest.approx(2.0, rel=0.2)]
+    latency = looking.model.rates.whole.latency
+    assert latency.quantiles(looking.now, (0.5,)) == [pytest.approx(2.0, rel=0.2)]
 
 
 async def test_a_pod_for_which_plugins_are_called_waits_for_these() -> None:
-    """Until it is bound; that its plugin takes long is not the scheduler's slowness."""
     looking = await Looking().listed()
     await looking.cluster.pod("a")
     await looking.step()
@@ -98,7 +96,6 @@ async def test_a_pod_for_which_plugins_are_called_waits_for_these() -> None:
     await looking.step()
     await looking.cluster.pod("a", nodeName="n")
     await looking.step()
-    assert looking.model.latency_of_fitting.quantiles(looking.now, (0.5,)) == [None]
     assert looking.model.reasons == {}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import ServerError
-from wharfinger.process.build import checkout
+from wharfinger.process.build import shipped
 
 Manifest = dict[str, Any]
 NAMESPACE = "wharfinger"
@@ -24,8 +24,7 @@ _POD_OF = {"Pod": ["spec"], "CronJob": ["spec", "jobTemplate", *_POD]}
 @cache
 def folder() -> Path:
     """Where the files are. Raises `ServerError` where the installation of wharfinger has none."""
-    root = checkout()
-    found = (root if root is not None else Path(__file__).resolve().parents[2]) / "deploy" / "kubernetes"
+    found = shipped("deploy/kubernetes")
     if not found.is_dir():
         raise ServerError(f"there is no folder {found}")
     return found

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wharfinger.objects.documents.times import seconds_since
 from wharfinger.objects.model.pod import PodKey
-from wharfinger.page.alerts.rules import CRITICAL, HOUR, MINUTE, AlertRule, AlertSource, increase, largest, rate
+from wharfinger.page.alerts.rules import AlertRule, AlertSource, largest
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView
@@ -24,28 +23,9 @@ _ICON = (
     "M12 9.500a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5zM12 9.500V3.500M14.3 13l5 2.500M9.7 13l-5 2.5"
 )
 RULES = (
-    AlertRule("CopiesOld", "max(wharfinger_upstream_import_lag_seconds) > 10",
-              "the copies are old: nothing is placed", largest("wharfinger_upstream_import_lag_seconds"),
-              above=10, severity=CRITICAL, unit=" s", link="/kubernetes"),
-    AlertRule("PromisesOld", "max(wharfinger_upstream_oldest_promise_seconds) > 60 for 5 min",
-              "a bind is committed, and the API does not show it; its room is held",
-              largest("wharfinger_upstream_oldest_promise_seconds"), above=60, hold=5 * MINUTE, unit=" s",
-              link="/kubernetes"),
-    AlertRule("GangsTorn", "increase(wharfinger_gangs_torn_total[1h]) > 0",
-              "the API bound only some members of a gang", increase("wharfinger_gangs_torn_total", HOUR),
-              link="/gangs"),
-    AlertRule("EventsDropped",
-              'sum(increase(wharfinger_upstream_events_total{outcome=~"queue_full|unavailable|refused|failed"}[15m]))'
-              " > 0",
-              "events were dropped; pods are bound all the same",
-              increase("wharfinger_upstream_events_total", 15 * MINUTE,
-                       outcome=re.compile("queue_full|unavailable|refused|failed")), unit=" events"),
-    AlertRule("ApiServerFails",
-              'sum(rate(wharfinger_upstream_requests_total{code=~"429|5..|error"}[5m])) > 1',
-              "the API server is overloaded, or does not answer",
-              rate("wharfinger_upstream_requests_total", 5 * MINUTE, code=re.compile("429|5..|error")), above=1,
-              unit=" a second"),
-)  # fmt: skip
+    AlertRule("CopiesOld", largest("wharfinger_upstream_import_lag_seconds"), 10, " s", "/kubernetes"),
+    AlertRule("PromisesOld", largest("wharfinger_upstream_oldest_promise_seconds"), 60, " s", "/kubernetes"),
+)
 
 
 def is_copied(following: Following) -> bool:

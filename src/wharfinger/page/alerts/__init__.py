@@ -1,1 +1,1 @@
-"""The alerts of the operations guide, evaluated on what the page sees and reads."""
+"""Prometheus' rules that are states, evaluated on what the page sees and reads."""

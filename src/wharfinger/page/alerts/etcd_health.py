@@ -20,15 +20,12 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.etcd import etcd_tls
 from wharfinger.page.alerts.rules import (
     CRITICAL,
-    MINUTE,
     AlertRule,
     AlertSource,
     Processes,
     SeenAlert,
     counted,
-    how_many,
-    quantile,
-    says_no,
+    how_many_not,
 )
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper, plain_session
@@ -41,7 +38,6 @@ READ = (
     "etcd_mvcc_db_total_size_in_use_in_bytes",
     "etcd_server_quota_backend_bytes",
     "etcd_server_has_leader",
-    "etcd_disk_wal_fsync_duration_seconds_bucket",
 )
 LONGEST_HEALTH = 4096
 """Bytes."""
@@ -103,12 +99,6 @@ def _context(settings: EtcdSettings | None, addresses: Sequence[str]) -> ssl.SSL
         return None
 
 
-_ETCD_SLOW = (
-    "etcd_server_has_leader == 0, "
-    "histogram_quantile(0.99, rate(etcd_disk_wal_fsync_duration_seconds_bucket[5m])) > 0.02 (etcd's)"
-)
-
-
 def _fullest(them: Processes) -> float | None:
     """Of etcd's members, how much of its quota is in use where it is most."""
     shares = []
@@ -121,15 +111,9 @@ def _fullest(them: Processes) -> float | None:
 
 
 RULES = (
-    AlertRule("EtcdFull", "etcd_mvcc_db_total_size_in_use_in_bytes / etcd_server_quota_backend_bytes > 0.7 (etcd's)",
-              "etcd is full: at its quota it refuses every write but deletes", _fullest, above=0.7,
-              severity=CRITICAL, unit=" of the quota"),
-    AlertRule("EtcdWithoutLeader", _ETCD_SLOW, "no quorum",
-              how_many(says_no("etcd_server_has_leader")), severity=CRITICAL,
-              unit=" servers without a leader"),
-    AlertRule("EtcdDiskSlow", _ETCD_SLOW, "the disk is too slow",
-              quantile(0.99, "etcd_disk_wal_fsync_duration_seconds", 5 * MINUTE), above=0.02, unit=" s"),
-)  # fmt: skip
+    AlertRule("EtcdFull", _fullest, 0.7, " of the quota"),
+    AlertRule("EtcdWithoutLeader", how_many_not("etcd_server_has_leader"), unit=" servers without a leader"),
+)
 
 
 class EtcdAlerts(AlertSource):
@@ -156,4 +140,4 @@ class EtcdAlerts(AlertSource):
             means = "etcd has raised an alarm: at its quota it refuses every write but deletes"
         shown = "; ".join(f"{address}: {why}" for address, why in wrong.items())
         value = shown or f"{counted(len(said), ' members')} asked, none says so"
-        yield SeenAlert("EtcdUnhealthy", bool(wrong) if said else None, means, value, severity=CRITICAL)
+        yield SeenAlert("EtcdUnhealthy", bool(wrong) if said else None, value, means=means, severity=CRITICAL)

@@ -1,7 +1,7 @@
-"""What needs attention: the alerts of the operations guide, evaluated on what the page sees and what it scraped.
+"""What needs attention: Prometheus' rules that are states, evaluated on what the page sees and what it scraped.
 
-Each alert has the words of docs/operations.md. One whose metrics are not there is told as unknown, never as quiet; one
-of what is not used here as unused; and one that nothing here can answer as not evaluated, with the reason.
+One whose metrics are not there is unknown, never quiet; one of what is not used here is unused. Rules that the page
+does not evaluate are named as Prometheus'.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wharfinger.page.alerts.rules import CRITICAL, WARNING, AlertRule, AlertSource, SeenAlert, UnevaluatedAlert, counted
+from wharfinger.page.alerts.rules import CRITICAL, AlertRule, AlertSource, SeenAlert, counted, prometheus_rules
 from wharfinger.page.follow.plain import text
 
-FIRING, QUIET, UNKNOWN, UNUSED, SKIPPED = "firing", "quiet", "unknown", "unused", "notEvaluated"
-ORDER = {FIRING: 0, UNKNOWN: 1, QUIET: 2, UNUSED: 3, SKIPPED: 4}
-GUIDE = "operations.html#watch"
+FIRING, QUIET, UNKNOWN, UNUSED, LEFT = "firing", "quiet", "unknown", "unused", "notEvaluated"
+ORDER = {FIRING: 0, UNKNOWN: 1, QUIET: 2, UNUSED: 3, LEFT: 4}
+GUIDE = "reference/alerts.html"
+OF_PROMETHEUS = "evaluated by Prometheus, with deploy/monitoring/rules.yaml"
 AGENTS = (
     "agents of members and of hosts register no address of their metrics: what is known of them is whether they are "
     "there, by their leases in etcd"
@@ -29,23 +30,22 @@ class Alert(NamedTuple):
     severity: str
     means: str
     value: str
-    """What was found, in a few words; why nothing is known, or why it is not evaluated."""
+    """What was found, in a few words; why nothing is known, or what evaluates it."""
     link: str
     """The view that shows it; empty for none."""
     expression: str = ""
-    """As the guide has it; empty for an alert of the page's own."""
+    """As the rules have it; empty for an alert of the page's own."""
 
 
 class Alerts:
     """Evaluates the alerts; remembers since when each one holds."""
 
-    def __init__(
-        self, clock: Callable[[], float], sources: Sequence[AlertSource], unevaluated: Sequence[UnevaluatedAlert] = ()
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], sources: Sequence[AlertSource]) -> None:
         """`clock`: monotonic seconds."""
         self._clock = clock
         self._sources = sources
-        self._unevaluated = unevaluated
+        evaluated = frozenset[str]().union(*(source.evaluated() for source in sources))
+        self._left = [rule for name, rule in prometheus_rules().items() if name not in evaluated]
         self._since: dict[str, float] = {}
         """Since when the value of an alert is above its bound, monotonic seconds."""
         self._values: dict[str, float | None] = {}
@@ -58,8 +58,7 @@ class Alerts:
         found = [self._seen(source, one) for source in self._sources for one in source.seen()]
         found += [self._judged(source, rule) for source in self._sources for rule in source.rules]
         found += [
-            Alert(one.name, SKIPPED, WARNING, one.means, f"not evaluated, because {one.why}", "", one.expression)
-            for one in self._unevaluated
+            Alert(one.name, LEFT, one.severity, one.means, OF_PROMETHEUS, "", one.expression) for one in self._left
         ]
         return sorted(found, key=lambda one: (ORDER[one.state], one.severity != CRITICAL, one.name))
 
@@ -70,7 +69,7 @@ class Alerts:
             "firing": [one._asdict() for one in found if one.state == FIRING],
             "unknown": [one.name for one in found if one.state == UNKNOWN],
             "quiet": sum(one.state == QUIET for one in found),
-            "notEvaluated": [one.name for one in found if one.state == SKIPPED],
+            "notEvaluated": [one.name for one in found if one.state == LEFT],
             "guide": GUIDE,
         }
 
@@ -106,15 +105,18 @@ class Alerts:
             missing = sum(bool(one.problem) for one in source.scraper.workers.values())
             part = f" (of {known - missing} of {known} processes)" if missing else ""
             said = counted(value, rule.unit) + part
-        fires = self._holds(rule.name, value > rule.above, rule.hold)
+        fires = self._holds(rule.name, value > rule.above, prometheus_rules()[rule.name].hold)
         return _alert(rule, FIRING if fires else QUIET, said)
 
     def _seen(self, source: AlertSource, one: SeenAlert) -> Alert:
+        rule = prometheus_rules().get(one.name)
+        severity, means, expression = (
+            (one.severity, one.means, "") if rule is None else (rule.severity, rule.means, rule.expression)
+        )
         if one.fires is None:
-            return Alert(one.name, UNKNOWN, one.severity, one.means, _why_unknown(source), "")
-        fires = self._holds(one.name, one.fires, one.hold)
-        state = FIRING if fires else QUIET
-        return Alert(one.name, state, one.severity, one.means, text(one.value), one.link, one.expression)
+            return Alert(one.name, UNKNOWN, severity, means, _why_unknown(source), "", expression)
+        state = FIRING if self._holds(one.name, one.fires, one.hold) else QUIET
+        return Alert(one.name, state, severity, means, text(one.value), one.link, expression)
 
     def _holds(self, name: str, above: bool, hold: float) -> bool:
         if not above:
@@ -125,7 +127,8 @@ class Alerts:
 
 
 def _alert(rule: AlertRule, state: str, value: str) -> Alert:
-    return Alert(rule.name, state, rule.severity, rule.means, value, rule.link, rule.expression)
+    found = prometheus_rules()[rule.name]
+    return Alert(rule.name, state, found.severity, found.means, value, rule.link, found.expression)
 
 
 def _why_unknown(source: AlertSource) -> str:
@@ -137,4 +140,4 @@ def _why_unknown(source: AlertSource) -> str:
     first = next((f"{url} {one.problem}" for url, one in processes.items() if one.problem), "")
     if first and all(one.problem for one in processes.values()):
         return text(first)
-    return text(f"what was read does not say it{f'; {first}' if first else ', or not for long enough'}")
+    return text(f"what was read does not say it{f'; {first}' if first else ''}")

@@ -1,23 +1,56 @@
-"""What an alert is: a rule that metrics answer, or what is seen otherwise, of one source of alerts.
+"""What an alert of the page is: a state that metrics show, or that is seen otherwise, of one source of alerts.
 
-Each row of the tables of the operations guide is evaluated, or is named with why it is not. `expression` is the first
-cell of the row in docs/operations.md, without what only makes it code; a test compares them. What expressions compute,
-they compute as Prometheus does, on what was read of several processes: None where no process says it, which is unknown,
-and not nothing. Wings have the rules of their processes; `page.alerts.evaluation` evaluates them.
+Alerts are those of Prometheus' rules, `deploy/monitoring/rules.yaml`, which has their words. The page evaluates those
+that are states, by the newest scrape of each process: None where no process reports it, which is unknown, and not
+nothing. Those of rates are left to Prometheus. Wings have the rules of their processes; `page.alerts.evaluation`
+evaluates them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
+
+import yaml
 
 from wharfinger.page.follow.exposition import Wanted
 from wharfinger.page.follow.scraping import ScrapedProcess, Scraper
+from wharfinger.process.build import shipped
 
 Processes = Sequence[ScrapedProcess]
 Value = Callable[[Processes], float | None]
+
+CRITICAL, WARNING = "critical", "warning"
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class PrometheusRule(NamedTuple):
+    """A rule of the file."""
+
+    name: str
+    expression: str
+    """With how long it has to hold, as in `up == 0 for 5m`."""
+    hold: float
+    """Seconds."""
+    severity: str
+    means: str
+
+
+@cache
+def prometheus_rules() -> Mapping[str, PrometheusRule]:
+    """Every rule of the file, by its name."""
+    loaded = yaml.safe_load(shipped("deploy/monitoring/rules.yaml").read_text(encoding="utf-8"))
+    return {rule["alert"]: _read(rule) for group in loaded["groups"] for rule in group["rules"]}
+
+
+def _read(rule: Mapping[str, Any]) -> PrometheusRule:
+    hold = rule.get("for", "0s")
+    expression = rule["expr"] + (f" for {hold}" if "for" in rule else "")
+    seconds = float(hold[:-1]) * _SECONDS[hold[-1]]
+    return PrometheusRule(
+        rule["alert"], expression, seconds, rule["labels"]["severity"], rule["annotations"]["summary"]
+    )
 
 
 def total(metric: str, **labels: Wanted) -> Value:
@@ -27,72 +60,22 @@ def total(metric: str, **labels: Wanted) -> Value:
 
 def largest(metric: str, **labels: Wanted) -> Value:
     """`max(metric)`."""
-    return lambda them: _most(one.last.largest(metric, **labels) if one.last is not None else None for one in them)
-
-
-def increase(metric: str, seconds: float, **labels: Wanted) -> Value:
-    """`sum(increase(metric[seconds]))`."""
-    return lambda them: summed(one.increase(metric, seconds, **labels) for one in them)
-
-
-def rate(metric: str, seconds: float, **labels: Wanted) -> Value:
-    """`sum(rate(metric[seconds]))`, of what was read of the window."""
-    return lambda them: summed(one.rate(metric, seconds, **labels) for one in them)
-
-
-def largest_rate(metric: str, label: str, seconds: float) -> Value:
-    """`max(sum by (label) (rate(metric[seconds])))`."""
 
     def found(them: Processes) -> float | None:
-        values = {value for one in them if one.last is not None for value in one.last.values(metric, label)}
-        if not values:
-            return rate(metric, seconds)(them)
-        return _most(rate(metric, seconds, **{label: value})(them) for value in values)
+        values = [one.last.largest(metric, **labels) if one.last is not None else None for one in them]
+        return max((value for value in values if value is not None), default=None)
 
     return found
 
 
-def share(part: Value, whole: Value) -> Value:
-    """One divided by the other; 0 where there is nothing of the whole."""
+def how_many_not(metric: str) -> Value:
+    """`count(metric == 0)`."""
 
     def found(them: Processes) -> float | None:
-        of, out_of = part(them), whole(them)
-        if of is None or out_of is None:
-            return None
-        return of / out_of if out_of else 0.0
+        values = [one.last.total(metric) if one.last is not None else None for one in them]
+        return summed(None if value is None else float(value == 0) for value in values)
 
     return found
-
-
-def less(whole: Value, part: Value) -> Value:
-    """The first without the second, which may not be there."""
-
-    def found(them: Processes) -> float | None:
-        value = whole(them)
-        return None if value is None else value - (part(them) or 0.0)
-
-    return found
-
-
-def quantile(wanted: float, metric: str, seconds: float) -> Value:
-    """`histogram_quantile(wanted, sum by (le) (rate(metric_bucket[seconds])))`; 0 where nothing was observed."""
-    buckets = f"{metric}_bucket"
-
-    def found(them: Processes) -> float | None:
-        bounds = {text for one in them if one.last is not None for text in one.last.values(buckets, "le")}
-        if not bounds:
-            return summed(one.last.total(buckets) if one.last is not None else None for one in them)
-        grown = [(float(text), increase(buckets, seconds, le=text)(them)) for text in bounds]
-        if any(count is None for _, count in grown):
-            return None
-        return _quantile(wanted, sorted((bound, count or 0.0) for bound, count in grown))
-
-    return found
-
-
-def how_many(holds: Callable[[ScrapedProcess], bool | None]) -> Value:
-    """For how many processes something holds."""
-    return lambda them: summed(None if (said := holds(one)) is None else float(said) for one in them)
 
 
 def summed(values: Iterable[float | None]) -> float | None:
@@ -101,44 +84,14 @@ def summed(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _quantile(wanted: float, buckets: Sequence[tuple[float, float]]) -> float:
-    """By linear interpolation within the bucket; beyond the last bound, that bound. `buckets`: cumulative."""
-    count = buckets[-1][1]
-    if count <= 0:
-        return 0.0
-    rank, below, start = wanted * count, 0.0, 0.0
-    for bound, up_to in buckets:
-        if up_to >= rank:
-            if math.isinf(bound):
-                return start
-            return start + (bound - start) * ((rank - below) / (up_to - below) if up_to > below else 1.0)
-        below, start = up_to, bound
-    return start
-
-
-CRITICAL, WARNING = "critical", "warning"
-MINUTE, HOUR = 60.0, 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRule:
-    """One alert that metrics answer."""
+class AlertRule(NamedTuple):
+    """A rule of the file that metrics answer."""
 
     name: str
-    expression: str
-    """As the guide has it."""
-    means: str
     value: Value
     above: float = 0.0
-    hold: float = 0.0
-    """Seconds for which the value has to be above."""
-    severity: str = WARNING
-    link: str = ""
     unit: str = ""
+    link: str = ""
 
 
 class SeenAlert(NamedTuple):
@@ -147,25 +100,14 @@ class SeenAlert(NamedTuple):
     name: str
     fires: bool | None
     """None = unknown."""
-    means: str
     value: str
-    severity: str = WARNING
     link: str = ""
     hold: float = 0.0
     """Seconds for which it has to be true."""
-    expression: str = ""
-    """As the guide has it; empty for an alert of the page's own."""
-
-
-class UnevaluatedAlert(NamedTuple):
-    """An alert of the guide that nothing on the page can answer."""
-
-    expression: str
-    """As the guide has it."""
-    name: str
-    means: str
-    why: str
-    """Why it is not evaluated."""
+    means: str = ""
+    """Of one that no rule of the file has; empty = as the file has it."""
+    severity: str = WARNING
+    """Likewise."""
 
 
 class AlertSource:
@@ -174,11 +116,18 @@ class AlertSource:
     name = ""
     """What its processes are called; empty where another source tells of them."""
     rules: Sequence[AlertRule] = ()
+    seen_rules: Sequence[str] = ()
+    """Rules of the file that `seen` answers."""
     nobody = "no worker is registered with an address of its metrics"
     """Why nothing is known while no process is."""
 
     def __init__(self, scraper: Scraper) -> None:
         self.scraper = scraper
+
+    @classmethod
+    def evaluated(cls) -> frozenset[str]:
+        """Rules of the file that it evaluates."""
+        return frozenset({*cls.seen_rules, *(rule.name for rule in cls.rules)})
 
     @property
     def processes(self) -> Processes:
@@ -213,13 +162,3 @@ def counted(value: float, unit: str) -> str:
     if value == 1 and len(words) > 1 and len(words[1]) > 2:  # not of ` s` and ` ms`
         words[1] = words[1].removesuffix("s")
     return figure + " ".join(words)
-
-
-def says_no(metric: str) -> Callable[[ScrapedProcess], bool | None]:
-    """Whether a process says 0 of a metric; None = it does not say."""
-
-    def found(one: ScrapedProcess) -> bool | None:
-        value = one.last.total(metric) if one.last is not None else None
-        return None if value is None else value == 0
-
-    return found

@@ -10,7 +10,7 @@ MOST_BYTES = 8 * 1024 * 1024
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{([^}]*)\})?\s+(\S+)")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _TYPE = "# TYPE "
-_PARTS = ("_bucket", "_sum", "_count")
+_PARTS = ("_sum", "_count")
 
 Wanted = str | re.Pattern[str]
 """Value of a label, or what it has to match as a whole."""
@@ -35,10 +35,6 @@ class Scrape:
         """The largest of them; as `total` where there is none."""
         return max(self._found(name, labels), default=self._nothing(name))
 
-    def values(self, name: str, label: str) -> set[str]:
-        """The values that a label has."""
-        return {labels[label] for labels, _ in self.series.get(name, ()) if label in labels}
-
     def _found(self, name: str, wanted: Mapping[str, Wanted]) -> list[float]:
         return [value for labels, value in self.series.get(name, ()) if _has(labels, wanted)]
 
@@ -47,10 +43,9 @@ class Scrape:
 
 
 def read(text: str, at: float, wanted: Iterable[str]) -> Scrape:
-    """The wanted metrics of an exposition; what cannot be read is passed over. Of buckets only `le` is kept."""
+    """The wanted metrics of an exposition; what cannot be read is passed over."""
     names = frozenset(wanted)
     series: dict[str, list[tuple[Mapping[str, str], float]]] = {}
-    buckets: dict[str, dict[str, float]] = {}
     declared: set[str] = set()
     for line in text.splitlines():
         if line.startswith("#"):
@@ -66,13 +61,7 @@ def read(text: str, at: float, wanted: Iterable[str]) -> Scrape:
         except ValueError:
             continue
         labels = dict(_LABEL.findall(match[2])) if match[2] else {}
-        if match[1].endswith(_PARTS[0]):  # a histogram has a score of series for each of its labels' values
-            sums = buckets.setdefault(match[1], {})
-            sums[labels.get("le", "")] = sums.get(labels.get("le", ""), 0.0) + value
-            continue
         series.setdefault(match[1], []).append((labels, value))
-    for name, sums in buckets.items():
-        series[name] = [({"le": bound}, value) for bound, value in sums.items()]
     return Scrape(at, series, frozenset(declared))
 
 

@@ -14,8 +14,9 @@ import logging
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +24,7 @@ import aiohttp
 
 from wharfinger.errors import UsageError
 from wharfinger.objects.model.addresses import is_loopback
-from wharfinger.page.follow.exposition import MOST_BYTES, Scrape, Wanted, read
+from wharfinger.page.follow.exposition import MOST_BYTES, Scrape, read
 from wharfinger.page.options import ScrapeOptions
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -80,12 +81,10 @@ log = logging.getLogger(__name__)
 EVERY = 5.0
 """Seconds."""
 WITHIN = 3.0
-KEPT = 181
-"""Scrapes that are kept of each process: a quarter of an hour."""
-APART, KEPT_APART = 60.0, 61
-"""Seconds between older ones, and how many of these are kept: an hour."""
-RECENT = 3
-"""Whole scrapes that are kept."""
+WINDOW = 60.0
+"""Seconds over which a counter's growth is asked for."""
+KEPT = 13
+"""Scrapes that are kept of each process: those of a window."""
 MOST_PROCESSES = 256
 AT_ONCE = 8
 MOST_TOLD = 20
@@ -97,77 +96,22 @@ READ = (
     "scheduler_scheduling_algorithm_duration_seconds_sum",
     "scheduler_scheduling_algorithm_duration_seconds_count",
     "temporal_workflow_task_execution_failed_total",
-    "wharfinger_ready",
-    "wharfinger_start_failures_total",
-    "wharfinger_start_seconds_sum",
-    "wharfinger_start_seconds_count",
-    "wharfinger_contended_total",
-    "wharfinger_foreign_overcommit_total",
-    "wharfinger_evictions_overdue_total",
     "wharfinger_config_problems",
-    "wharfinger_invalid_objects",
-    "wharfinger_lost_pods",
-    "wharfinger_node_evictions_held_total",
-    "wharfinger_unserved_pods",
-    "wharfinger_relists_total",
     "wharfinger_upstream_import_lag_seconds",
     "wharfinger_upstream_oldest_promise_seconds",
-    "wharfinger_upstream_promises",
-    "wharfinger_upstream_events_total",
-    "wharfinger_upstream_requests_total",
-    "wharfinger_gangs_torn_total",
     "wharfinger_watch_revision",
-    "wharfinger_parked_chains",
-    "wharfinger_waiting_without_chain",
 )
 """Metrics of workers that the page shows or evaluates."""
-
-
-class CounterGrowth:
-    """How a counter grew: a restart of its process begins at 0. A point a scrape, and older ones a minute apart."""
-
-    __slots__ = ("_newer", "_older", "_value")
-
-    def __init__(self) -> None:
-        self._newer: deque[tuple[float, float]] = deque(maxlen=KEPT)
-        """When (monotonic seconds), and how much it has grown since the first point."""
-        self._older: deque[tuple[float, float]] = deque(maxlen=KEPT_APART)
-        self._value = 0.0
-
-    def add(self, at: float, value: float) -> None:
-        """One more point, which is newer than all others."""
-        if not self._newer:
-            grown = 0.0
-        else:
-            grown = self._newer[-1][1] + (value - self._value if value >= self._value else value)
-            if len(self._newer) == KEPT and (not self._older or self._newer[0][0] - self._older[-1][0] >= APART):
-                self._older.append(self._newer[0])
-        self._newer.append((at, grown))
-        self._value = value
-
-    def over(self, seconds: float) -> tuple[float, float] | None:
-        """How much it grew over the last seconds, and of how many of these that is known; None for one point."""
-        if not self._newer:
-            return None
-        at, grown = self._newer[-1]
-        first = next(point for points in (self._older, self._newer) for point in points if point[0] >= at - seconds)
-        return (grown - first[1], at - first[0]) if first[0] < at else None
-
-    @property
-    def newest(self) -> float:
-        """When it was added to last; before everything where it never was."""
-        return self._newer[-1][0] if self._newer else float("-inf")
 
 
 @dataclass(slots=True)
 class ScrapedProcess:
     """What was read of one process."""
 
-    recent: deque[Scrape] = field(default_factory=lambda: deque(maxlen=RECENT))
-    """The newest ones that succeeded: growth that is asked for begins with them."""
+    recent: deque[Scrape] = field(default_factory=lambda: deque(maxlen=KEPT))
+    """The newest ones that succeeded."""
     problem: str = "was not read yet"
     """Why there are no figures now; empty when there are."""
-    _growth: dict[Any, CounterGrowth] = field(default_factory=dict)
 
     @property
     def last(self) -> Scrape | None:
@@ -178,31 +122,19 @@ class ScrapedProcess:
         """Take in one more."""
         self.recent.append(scrape)
         self.problem = ""
-        for (name, labels), growth in self._growth.items():
-            value = scrape.total(name, **dict(labels))
-            if value is not None:
-                growth.add(scrape.at, value)
 
-    def increase(self, name: str, seconds: float, **labels: Wanted) -> float | None:
-        """How much a counter grew over the last `seconds`; a restart begins at 0. None while that is not known."""
-        found = self._grown(name, seconds, labels)
-        return found[0] if found is not None else None
+    def growth(self, name: str) -> tuple[float, float] | None:
+        """How much a counter grew over the last minute, and over how many seconds of it that is known.
 
-    def rate(self, name: str, seconds: float, **labels: Wanted) -> float | None:
-        """The same a second, of the part of the window of which something is known."""
-        found = self._grown(name, seconds, labels)
-        return found[0] / found[1] if found is not None else None
-
-    def _grown(self, name: str, seconds: float, labels: Mapping[str, Wanted]) -> tuple[float, float] | None:
-        key = name, tuple(sorted(labels.items()))
-        growth = self._growth.get(key)
-        if growth is None:
-            growth = self._growth[key] = CounterGrowth()
-            for scrape in self.recent:
-                value = scrape.total(name, **labels)
-                if value is not None:
-                    growth.add(scrape.at, value)
-        return growth.over(seconds) if self.recent and growth.newest == self.recent[-1].at else None
+        A restart of its process begins at 0. None while two scrapes do not report it.
+        """
+        begin = self.recent[-1].at - WINDOW if self.recent else 0.0
+        found = [(one.at, one.total(name)) for one in self.recent if one.at >= begin]
+        points = [(at, value) for at, value in found if value is not None]
+        if len(points) < 2 or points[0][0] == points[-1][0]:
+            return None
+        grown = sum(value - before if value >= before else value for (_, before), (_, value) in pairwise(points))
+        return grown, points[-1][0] - points[0][0]
 
 
 class Scraper:
@@ -272,17 +204,17 @@ class Scraper:
                 worker.problem if worker is not None else "it serves no metrics" if not url else "was not read yet"
             )
             return {"problem": problem}
-        decided = worker.increase("scheduler_scheduling_algorithm_duration_seconds_count", 60)
-        took = worker.increase("scheduler_scheduling_algorithm_duration_seconds_sum", 60)
-        attempts = worker.rate("scheduler_schedule_attempts_total", 60)
+        decided = worker.growth("scheduler_scheduling_algorithm_duration_seconds_count")
+        took = worker.growth("scheduler_scheduling_algorithm_duration_seconds_sum")
+        attempts = worker.growth("scheduler_schedule_attempts_total")
         return {
             "problem": None,
             "active": last.total("scheduler_pending_pods", queue="active"),
             "backoff": last.total("scheduler_pending_pods", queue="backoff"),
             "unschedulable": last.total("scheduler_pending_pods", queue="unschedulable"),
             "inFlight": last.total("scheduler_pending_pods", queue="in-flight"),
-            "attemptsPerSecond": round(attempts, 2) if attempts is not None else None,
-            "decisionSeconds": took / decided if took is not None and decided else None,
+            "attemptsPerSecond": round(attempts[0] / attempts[1], 2) if attempts else None,
+            "decisionSeconds": took[0] / decided[0] if took and decided and decided[0] else None,
             "revision": last.largest("wharfinger_watch_revision"),
         }
 

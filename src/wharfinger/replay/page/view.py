@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import NotFound, UsageError
-from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.plain import text
 from wharfinger.page.parts import PageParts, PageView
 from wharfinger.page.views import MenuEntry
@@ -118,36 +117,14 @@ def _row(file: ReportFile, found: ReportInShort | NoReport, namespace: str) -> d
     return row | {"problem": None} | found.row(namespace)
 
 
-_UNKNOWN_ARCHIVE = "the page does not know where an archive is written: Prometheus scrapes --metrics-bind-address of it"
 _ICON = "M4.5 12a7.5 7.5 0 1 0 2.4-5.5L4.500 8.800M4.500 4.500v4.300h4.300M12 8v4.300l3 1.700"
 _MODULES = {"/replays": "replays.js", "/replays/{name}": "replay.js"}
-NOT_EVALUATED = (
-    UnevaluatedAlert(
-        "max(wharfinger_archive_seconds_since_pass) > 600",
-        "ArchiveBehind",
-        "the archive falls behind, and what etcd compacts meanwhile becomes a gap",
-        _UNKNOWN_ARCHIVE,
-    ),
-    UnevaluatedAlert(
-        "increase(wharfinger_archive_gaps[1d]) > 0",
-        "ArchiveGap",
-        "decisions in the gap cannot be made again",
-        _UNKNOWN_ARCHIVE,
-    ),
-    UnevaluatedAlert(
-        "increase(wharfinger_archive_lost_runs[1d]) > 0",
-        "ArchiveLostRuns",
-        "Temporal had deleted runs before they were archived",
-        _UNKNOWN_ARCHIVE,
-    ),
-)
 
 
 class ReplayView(PageView):
     """Reports of replay."""
 
     menu = (MenuEntry("Replays", 90, _MODULES, _ICON, key="r", needs="replays"),)
-    unevaluated = NOT_EVALUATED
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)

@@ -1,4 +1,4 @@
-// Every alert of the operations guide, quiet ones too, and what they are evaluated on.
+// Every alert, quiet ones too, what they are evaluated on, and those that Prometheus evaluates.
 
 import { h, replace } from "../../page/assets/dom.js";
 import { get, paced, passing, refreshed } from "../../page/assets/live.js";
@@ -6,12 +6,12 @@ import { count } from "../../page/assets/format.js";
 import { crumbs, link } from "../../page/assets/app.js";
 
 const TONES = { firing: "t-bad", quiet: "t-good", unknown: "t-wait", unused: "t-gone", notEvaluated: "t-gone" };
-const WORDS = { notEvaluated: "not evaluated", unused: "not in use" };
+const WORDS = { notEvaluated: "Prometheus'", unused: "not in use" };
 
 export function open({ node }) {
   crumbs(h("a", { href: link("/") }, "Overview"), "Alerts");
   const body = h("tbody", {}), sources = h("section", { class: "card section" });
-  replace(node, h("h1", {}, "Alerts"), h("p", { class: "muted", style: { margin: "4px 0 14px" } }, "Every alert of the operations guide, evaluated on what this page sees in etcd and on the metrics of workers, hubs and etcd."),
+  replace(node, h("h1", {}, "Alerts"), h("p", { class: "muted", style: { margin: "4px 0 14px" } }, "Alerts that are states are evaluated on what this page sees in etcd and on the metrics of workers, hubs and etcd. Those of rates are evaluated by Prometheus alone."),
     h("div", { class: "card scrolls", tabindex: "0", role: "region", "aria-label": "Alerts" }, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["alert", "state", "means", "found"].map((name) => h("th", {}, name)))), body)), sources);
   const show = (found) => {
     replace(body, found.alerts.map((one) => h("tr", {},

@@ -17,7 +17,6 @@ from wharfinger.objects.model.conditions import SCHEDULING_GATED
 from wharfinger.objects.model.gang import GangKey, Standing, standing
 from wharfinger.objects.model.pod import Pod, PodKey
 from wharfinger.objects.model.pod_records import Refusal
-from wharfinger.page.follow.rings import DurationRing
 from wharfinger.process.names import TENANT_LABEL
 from wharfinger.process.records import InstanceRecord
 from wharfinger.scheduling.page.rates import NamespaceRates
@@ -106,12 +105,6 @@ class ClusterModel:
         self._state_of: dict[PodKey, str] = {}
         self._appeared: dict[PodKey, float] = {}
         """When a pod that still waits appeared, or lost its last gate, monotonic seconds."""
-        self._waited: set[PodKey] = set()
-        """Those of them that were refused, or had plugins called, since."""
-        self.latency_of_fitting = DurationRing()
-        """As `Rates.latency`, of pods that waited for the scheduler alone: they are in no gang, no attempt refused
-        them, and no plugin was called for them.
-        """
         self.watched: set[str] = set()
         """Which of `touched` somebody wants to know."""
 
@@ -168,7 +161,6 @@ class ClusterModel:
         reborn = old is not None and new is not None and old.identity != new.identity
         if new is not None and (old is None or reborn):
             self.rates.count("created", key.namespace, now)
-            self._waited.discard(key)
             if new.pending:
                 self._appeared[key] = now
         if node and (node != before or reborn) and not (new and new.finished):
@@ -178,12 +170,8 @@ class ClusterModel:
             if since is not None:
                 for rates in self.rates.counting(key.namespace, now):
                     rates.latency.add(now, now - since)
-                if new is not None and not new.group and key not in self._waited:
-                    self.latency_of_fitting.add(now, now - since)
-                self._waited.discard(key)
         elif new is None or not new.pending:
             self._appeared.pop(key, None)
-            self._waited.discard(key)
         if before and (not node or reborn):
             self.events.append(NodeEvent(stamp, before, "left", key))
         elif old is not None and new is not None and node and new.finished and not old.finished:
@@ -304,8 +292,6 @@ class ClusterModel:
         if before != state:
             if before == HELD and key in self._appeared:
                 self._appeared[key] = self._clock()
-            if state == WAITING and key in self._appeared:
-                self._waited.add(key)
             counted = self.states.setdefault(key.namespace, Counter())
             if before is not None:
                 counted[before] -= 1

@@ -6,7 +6,6 @@ from collections.abc import Coroutine, Iterable, Mapping, Set
 from typing import Any, cast
 
 from wharfinger.errors import NotFound
-from wharfinger.page.alerts.rules import UnevaluatedAlert
 from wharfinger.page.follow.rings import SLOT_SECONDS
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.page.parts import PageParts, PageView, namespace_of
@@ -50,20 +49,6 @@ MENU = (
     MenuEntry("Pods", 40, {"/pods": "pods.js", "/pods/{namespace}/{name}": "pod.js"}, _PODS, key="d"),
     MenuEntry("Gangs", 50, {"/gangs": "gangs.js", "/gangs/{namespace}/{name}": "gang.js"}, _GANGS, key="g"),
 )
-NOT_EVALUATED = (
-    UnevaluatedAlert(
-        "restarts of workers, as your supervisor counts them",
-        "WorkerRestarts",
-        "a worker that ends says why in the last line of its log",
-        "a supervisor counts them, and the page asks none; Fleets shows how often each slot of a fleet crashed",
-    ),
-    UnevaluatedAlert(
-        "temporal_workflow_task_schedule_to_start_latency",
-        "WorkflowTasksLate",
-        "that grows means that workers cannot keep up",
-        "the guide gives no bound for it: how long is usual depends on the Temporal cluster",
-    ),
-)
 
 
 class SchedulingView(PageView):
@@ -72,7 +57,6 @@ class SchedulingView(PageView):
     menu = MENU
     deltas = frozenset({"nodes"})
     moments: Mapping[str, int] = {"pods": 0, "gangs": 0, "pod": 2, "gang": 2, "node": 1}
-    unevaluated = NOT_EVALUATED
 
     def __init__(self, page: PageParts) -> None:
         super().__init__(page)
