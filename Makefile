@@ -14,6 +14,7 @@
 #                docs/benchmarks.md
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
 #   make kubernetes-merge-keys   list how kubectl apply merges lists anew, from the Go module in tools/kubernetes-merge-keys
+#   make monitoring   dashboards for Grafana, and the rules for the Prometheus operator, from the table of metrics
 #   make contract   the contract for other languages anew, from the workflows and their models
 #   make setup   virtual environment with the locked packages, this package in it, etcd and Temporal; quick when done before
 #   make interpreters   the quick tests on each Python from 3.11 to 3.14 that is on this machine
@@ -37,7 +38,7 @@ LOCK_ALIKE = $(LOCK) --constraints requirements/development.txt
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: release-clients helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean
+.PHONY: release-clients helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean monitoring
 
 setup: linked servers
 
@@ -82,6 +83,9 @@ types: linked
 
 contract: linked
 	@$(BIN)/python -m tools.documents.contract
+
+monitoring: linked
+	@$(BIN)/python -m tools.documents.monitoring
 
 bench: setup
 	@$(BIN)/python benchmarks/core.py --nodes 5000

@@ -44,6 +44,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/kube-scheduler.md", content=kube_scheduler_reference()))
     files.append(File.generated(config, "reference/contract.md", content=_beside("contract").page()))
     files.append(File.generated(config, "reference/etcd-roles.md", content=etcd_roles_reference()))
+    monitoring = _beside("monitoring")
+    files.append(File.generated(config, "reference/metrics.md", content=monitoring.metrics_page()))
+    files.append(File.generated(config, "reference/alerts.md", content=monitoring.alerts_page()))
     return files
 
 

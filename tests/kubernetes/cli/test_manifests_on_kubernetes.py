@@ -61,7 +61,7 @@ SERVED = {
 DEFINITIONS = {
     "github.com/prometheus-operator/prometheus-operator@v0.85.0": [
         f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
-        for kind in ("servicemonitors", "podmonitors")
+        for kind in ("servicemonitors", "podmonitors", "prometheusrules")
     ],
     "github.com/cert-manager/cert-manager@v1.19.0": [
         f"deploy/crds/cert-manager.io_{kind}.yaml" for kind in ("certificates", "issuers")

@@ -32,6 +32,7 @@ CONDITIONS = {
     "hub/hub.yaml": ".Values.withHub",
     "member/member.yaml": ".Values.withMember",
     "monitoring/monitors.yaml": ".Values.monitoring",
+    "monitoring/rules.yaml": ".Values.monitoring",
     "cert-manager/certificates.yaml": ".Values.certManager",
 }
 """Files of the chart, and when their objects are there; empty = always."""

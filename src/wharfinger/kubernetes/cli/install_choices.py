@@ -55,7 +55,7 @@ class InstallChoices:
     with_temporal: bool = _choice(False, "Print a Temporal on PostgreSQL as well.")
     with_hub: bool = _choice(False, "Print hubs of placements as well.")
     with_member: bool = _choice(False, "Print the agent of member clusters as well.")
-    monitoring: bool = _choice(False, "Print ServiceMonitors for the Prometheus operator as well.")
+    monitoring: bool = _choice(False, "Print ServiceMonitors and alerts for the Prometheus operator as well.")
     cert_manager: bool = _choice(
         False, "Let cert-manager sign the certificates, not `wharfinger kubernetes certificates`."
     )

@@ -89,6 +89,7 @@ def _files(choices: InstallChoices) -> Iterator[str]:
             ("hub/hub.yaml", choices.with_hub),
             ("member/member.yaml", choices.with_member),
             ("monitoring/monitors.yaml", choices.monitoring),
+            ("monitoring/rules.yaml", choices.monitoring),
             ("cert-manager/certificates.yaml", choices.cert_manager),
         ):
             if wanted:
