@@ -21,7 +21,7 @@
 #   make lock    writes requirements/ for what pyproject.toml names; UPGRADE=1 takes the newest versions
 #   make audit   known vulnerabilities of the locked packages; says so where their data cannot be reached
 #   make pins    writes the digests of etcd's and Temporal's archives, from their projects' own lists
-#   make release-check   what must hold before a release: all digests are pinned
+#   make release-check   what must hold before a release: all digests are pinned, the rules for alerts pass their tests
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 #   make kubernetes-servers   Kubernetes' API server and scheduler, for the tests that run them (`make test`: likewise)
 
@@ -38,7 +38,7 @@ LOCK_ALIKE = $(LOCK) --constraints requirements/development.txt
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: release-clients helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean monitoring
+.PHONY: release-clients helm installed interpreters lock audit pins release-check release-pins browser contract pictures kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests replay-check replay-archive test test-servers soak lint docs types bench clean monitoring release-rules
 
 setup: linked servers
 
@@ -180,7 +180,7 @@ pins: linked
 
 # Each step is a target of its own; all are tried.
 release-check:
-	@$(MAKE) --no-print-directory --keep-going release-pins release-clients
+	@$(MAKE) --no-print-directory --keep-going release-pins release-clients release-rules
 
 # Clients of examples/clients, where Go and Node are.
 release-clients: linked
@@ -188,6 +188,9 @@ release-clients: linked
 
 release-pins: linked
 	@$(BIN)/python -m wharfinger.dev.releases
+
+release-rules: linked
+	@$(BIN)/python tools/release/rules.py
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from wharfinger.dev.binaries import (
     ETCD,
     KUBE_APISERVER,
     KUBE_SCHEDULER,
+    PROMTOOL,
     TEMPORAL,
     kept,
     locate,
@@ -32,6 +34,7 @@ def test_the_pinned_versions_are_read_from_go_mod() -> None:
     assert pinned(TEMPORAL).startswith("1.31.")
     assert pinned(KUBE_APISERVER) == pinned(KUBE_SCHEDULER)
     assert pinned(KUBE_APISERVER).startswith("1.36.")
+    assert pinned(PROMTOOL).startswith("3.")
 
 
 def test_the_version_of_a_temporal_is_that_of_its_server(tmp_path: Path) -> None:
@@ -44,6 +47,11 @@ def test_kubernetes_programs_print_their_version_without_a_name(tmp_path: Path) 
     path = program(tmp_path, "kube-scheduler", "Kubernetes v1.36.2")
 
     assert version_of(KUBE_SCHEDULER, path) == "1.36.2"
+
+
+@pytest.mark.parametrize(("module", "release"), [("0.316.0", "3.16.0"), ("0.305.2", "3.5.2"), ("0.310.11", "3.10.11")])
+def test_the_release_of_prometheus_is_that_of_its_module(module: str, release: str) -> None:
+    assert re.sub(*PROMTOOL.renumbered, module) == release
 
 
 @pytest.mark.parametrize("says", ["etcd Version: 3.5.9", "etcd Version: 3.7.0", "etcd Version: 3.6.0-rc.1", "hello"])

@@ -57,6 +57,18 @@ def test_program_without_variables_keeps_what_its_source_says(tmp_path: Path) ->
 
 
 @needs_go
+def test_tags_choose_files(tmp_path: Path) -> None:
+    source = module(tmp_path / "source", server=MAIN)
+    (source / "cmd/server/other.go").write_text(
+        '//go:build other\n\npackage main\n\nfunc init() { version = "other" }\n'
+    )
+
+    assert go_build.build(["example/cmd/server"], source, tmp_path, Lines(lambda _: None), tags="other") == ""
+
+    assert printed(tmp_path / "server") == "other"
+
+
+@needs_go
 def test_failed_build_answers_with_what_go_printed_last(tmp_path: Path) -> None:
     source = module(tmp_path / "source", server="package main\n\nfunc main() { absent() }\n")
 

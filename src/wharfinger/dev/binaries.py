@@ -51,8 +51,12 @@ class Program:
     """Folder of `tools` with its go.mod; empty = the one of its name."""
     asked: str = "--version"
     """How it is asked for its version."""
-    stamped: str = ""
-    """Package whose `git...` variables have the version; the linker sets them. Empty = the source has it."""
+    stamped: tuple[tuple[str, str], ...] = ()
+    """Variables that the linker sets, and their values with `{version}`, `{major}`, `{minor}`; empty = none."""
+    renumbered: tuple[str, str] = ("", "")
+    """Pattern and replacement that make the version of its release from that of the module."""
+    tags: str = ""
+    """Of the build."""
 
 
 ETCD = Program("etcd", r"etcd Version: (\S+)", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
@@ -99,13 +103,26 @@ KUBE_APISERVER, KUBE_SCHEDULER = (
         "k8s.io/kubernetes",
         f"k8s.io/kubernetes/cmd/{name}",
         modules="kube-apiserver",
-        stamped="k8s.io/component-base/version",
+        stamped=tuple(
+            (f"k8s.io/component-base/version.{name}", value)
+            for name, value in (("gitVersion", "v{version}"), ("gitMajor", "{major}"), ("gitMinor", "{minor}"))
+        ),
     )
     for name in ("kube-apiserver", "kube-scheduler")
 )
 KUBERNETES_PROGRAMS = (KUBE_APISERVER, KUBE_SCHEDULER)
 """The API server whose pods are scheduled, and the scheduler that ours is compared with."""
-EVERY_PROGRAM = (*PROGRAMS, *CLUSTER_PROGRAMS, *BACKUP_PROGRAMS, *KUBERNETES_PROGRAMS)
+PROMTOOL = Program(
+    "promtool",
+    r"promtool, version (\S+)",
+    "github.com/prometheus/prometheus",
+    "github.com/prometheus/prometheus/cmd/promtool",
+    stamped=(("github.com/prometheus/common/version.Version", "{version}"),),
+    renumbered=(r"^0\.(\d)0?", r"\1."),
+    tags="remove_all_sd",
+)
+"""Tests the rules for alerts before a release; without the service discoveries, which double the build."""
+EVERY_PROGRAM = (*PROGRAMS, *CLUSTER_PROGRAMS, *BACKUP_PROGRAMS, *KUBERNETES_PROGRAMS, PROMTOOL)
 
 
 def locate(program: Program, progress: ProgressListener | None = None) -> Path:
@@ -164,7 +181,7 @@ def version_of(program: Program, executable: Path) -> str | None:
 
 def pinned(program: Program) -> str:
     """The version (without `v`) that our go.mod pins for the program."""
-    return _pin(program.modules or program.name, program.pinned_by)
+    return re.sub(*program.renumbered, _pin(program.modules or program.name, program.pinned_by))
 
 
 def released(project: releases.ReleasedProject) -> str:
@@ -268,6 +285,7 @@ def _build(programs: Sequence[Program], fresh: Path, progress: ProgressListener)
         built,
         progress,
         variables={name: value for program in programs for name, value in _stamps(program).items()},
+        tags=programs[0].tags,
     )
     if not reason:
         for program in programs:
@@ -277,12 +295,9 @@ def _build(programs: Sequence[Program], fresh: Path, progress: ProgressListener)
 
 def _stamps(program: Program) -> dict[str, str]:
     """The variables that the linker sets in a program."""
-    if not program.stamped:
-        return {}
     pin = pinned(program)
     major, minor, _ = pin.split(".", 2)
-    values = {"gitVersion": f"v{pin}", "gitMajor": major, "gitMinor": minor}
-    return {f"{program.stamped}.{name}": value for name, value in values.items()}
+    return {name: value.format(version=pin, major=major, minor=minor) for name, value in program.stamped}
 
 
 def _what_to_install(programs: Sequence[Program], reasons: Sequence[str]) -> str:

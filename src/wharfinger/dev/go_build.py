@@ -35,24 +35,26 @@ def build(
     progress: ProgressListener,
     *,
     variables: Mapping[str, str] | None = None,
+    tags: str = "",
 ) -> str:
     """Build main packages of one module in one go into a folder; answers why it failed, empty when it did not.
 
     The folder then has a file for each (`file_of`). `variables` are set when they are linked: `path/of/package.name`
-    -> value. A minute and a half (etcd), two (Temporal) or five (kube-apiserver) on two cores with cold caches, once
-    the modules are downloaded.
+    -> value; `tags` are Go's build tags, with commas. A minute and a half (etcd), two (Temporal) or five
+    (kube-apiserver) on two cores with cold caches, once the modules are downloaded.
     """
     go = shutil.which("go")
     if go is None:
         return "no Go on the PATH"
     progress.step(f"building {modules.name} from source with Go (once; a few minutes)")
     with progress.counting(f"downloading the source of {modules.name}", 0):
-        listed = _go(go, ["list", "-mod=readonly", "-deps", *packages], modules)
+        listed = _go(go, ["list", "-mod=readonly", f"-tags={tags}", "-deps", *packages], modules)
     if listed.returncode:
         return _last_line(listed.stderr)
     total = len(listed.stdout.split())
     linked = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in (variables or {}).items())])
-    options = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={linked}", "-v", "-o", f"{folder}{os.sep}"]
+    shown = ["-v", "-o", f"{folder}{os.sep}"]
+    options = ["-mod=readonly", "-trimpath", "-buildvcs=false", f"-tags={tags}", f"-ldflags={linked}", *shown]
     with progress.counting(f"compiling {modules.name}", total) as report, tempfile.TemporaryFile("w+") as said:
         process = subprocess.Popen(
             [go, "build", *options, *packages],
