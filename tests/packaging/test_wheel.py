@@ -131,6 +131,8 @@ def test_pinned_modules_and_the_example_cluster_are_in_the_wheel(wheel: Path) ->
         "tools/etcd/go.sum",
         "tools/temporal/go.mod",
         "tools/temporal/go.sum",
+        "deploy/monitoring/rules.yaml",
+        "deploy/monitoring/dashboards/pods.json",
     ):
         assert f"wharfinger/{path}" in shipped
     assert for_browsers() <= shipped
