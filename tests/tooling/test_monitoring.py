@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from wharfinger.dev.binaries import PROMTOOL, at_hand
 from wharfinger.replay.archive.archiving import ArchiveMetrics
 from wharfinger.telemetry import Metrics
 
@@ -129,6 +131,16 @@ def test_every_rule_has_a_case_in_which_it_fires_and_one_in_which_not() -> None:
     assert named <= fed, "the quiet case has every metric"
 
 
+def test_rules_pass_their_cases() -> None:
+    promtool = at_hand(PROMTOOL)
+    if promtool is None:
+        pytest.skip("there is no promtool, which `make release-check` builds")
+
+    for step in ("check", "rules", "rules.yaml"), ("test", "rules", "rules_test.yaml"):
+        done = subprocess.run([promtool, *step], cwd=DEPLOYED, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_pages_have_every_metric_and_every_alert(tool: ModuleType) -> None:
     metrics, alerts = tool.metrics_page(), tool.alerts_page()
 
@@ -137,5 +149,5 @@ def test_pages_have_every_metric_and_every_alert(tool: ModuleType) -> None:
     for rule in RULES:
         assert f"### {rule['alert']}\n" in alerts
     assert "[LostPods](alerts.md#lostpods)" in metrics
-    assert "of Prometheus" in alerts.split("### SlowPlacement")[1].split("###")[0]
-    assert "the web page and Prometheus" in alerts.split("### LostPods")[1].split("###")[0]
+    assert "Prometheus evaluates it" in alerts.split("### SlowPlacement")[1].split("###")[0]
+    assert "Prometheus and the web page" in alerts.split("### LostPods")[1].split("###")[0]

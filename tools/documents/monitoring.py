@@ -366,7 +366,7 @@ def _alerts_lines() -> Iterator[str]:
         for rule in group["rules"]:
             about = rule["annotations"]
             hold = f", for {rule['for']}" if "for" in rule else ""
-            shown = "the web page and Prometheus evaluate it" if rule["alert"] in on_page else "of Prometheus"
+            shown = "Prometheus and the web page evaluate it" if rule["alert"] in on_page else "Prometheus evaluates it"
             yield from (f"### {rule['alert']}", "")
             yield from (f"{_sentence(about['summary'])} {about['description']}{_guide(about)}", "")
             yield from ("```promql", rule["expr"], "```", "", f"{rule['labels']['severity']}{hold}; {shown}", "")
