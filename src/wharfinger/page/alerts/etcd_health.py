@@ -18,15 +18,7 @@ import orjson
 
 from wharfinger.errors import ConfigurationError
 from wharfinger.etcd import etcd_tls
-from wharfinger.page.alerts.rules import (
-    CRITICAL,
-    AlertRule,
-    AlertSource,
-    Processes,
-    SeenAlert,
-    counted,
-    how_many_not,
-)
+from wharfinger.page.alerts.rules import CRITICAL, AlertRule, AlertSource, Processes, SeenAlert, counted, how_many_not
 from wharfinger.page.follow.plain import text
 from wharfinger.page.follow.scraping import EVERY, WITHIN, Scraper, plain_session
 from wharfinger.page.options import ScrapeOptions

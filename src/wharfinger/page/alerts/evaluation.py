@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wharfinger.page.alerts.rules import CRITICAL, AlertRule, AlertSource, SeenAlert, counted, prometheus_rules
+from wharfinger.page.alerts.rules import (
+    CRITICAL,
+    AlertRule,
+    AlertSource,
+    PrometheusRule,
+    SeenAlert,
+    counted,
+    prometheus_rules,
+)
 from wharfinger.page.follow.plain import text
 
 FIRING, QUIET, UNKNOWN, UNUSED, LEFT = "firing", "quiet", "unknown", "unused", "notEvaluated"
@@ -57,9 +65,7 @@ class Alerts:
         self._compute()
         found = [self._seen(source, one) for source in self._sources for one in source.seen()]
         found += [self._judged(source, rule) for source in self._sources for rule in source.rules]
-        found += [
-            Alert(one.name, LEFT, one.severity, one.means, OF_PROMETHEUS, "", one.expression) for one in self._left
-        ]
+        found += [_alert(rule, LEFT, OF_PROMETHEUS) for rule in self._left]
         return sorted(found, key=lambda one: (ORDER[one.state], one.severity != CRITICAL, one.name))
 
     def told(self) -> dict[str, Any]:
@@ -90,33 +96,30 @@ class Alerts:
             }
 
     def _judged(self, source: AlertSource, rule: AlertRule) -> Alert:
-        value, unused = self._values.get(rule.name), source.unused()
+        value, unused, found = self._values.get(rule.name), source.unused(), prometheus_rules()[rule.name]
         if unused:
             self._since.pop(rule.name, None)
-            return _alert(rule, UNUSED, unused)
+            return _alert(found, UNUSED, unused, rule.link)
         instead = source.instead(rule) if value is None else None
         if instead is not None:
             value, said = instead
         elif value is None:
             self._since.pop(rule.name, None)
-            return _alert(rule, UNKNOWN, _why_unknown(source))
+            return _alert(found, UNKNOWN, _why_unknown(source), rule.link)
         else:
             known = len(source.scraper.workers)
             missing = sum(bool(one.problem) for one in source.scraper.workers.values())
             part = f" (of {known - missing} of {known} processes)" if missing else ""
             said = counted(value, rule.unit) + part
-        fires = self._holds(rule.name, value > rule.above, prometheus_rules()[rule.name].hold)
-        return _alert(rule, FIRING if fires else QUIET, said)
+        fires = self._holds(rule.name, value > rule.above, found.hold)
+        return _alert(found, FIRING if fires else QUIET, said, rule.link)
 
     def _seen(self, source: AlertSource, one: SeenAlert) -> Alert:
-        rule = prometheus_rules().get(one.name)
-        severity, means, expression = (
-            (one.severity, one.means, "") if rule is None else (rule.severity, rule.means, rule.expression)
-        )
+        rule = prometheus_rules().get(one.name, PrometheusRule(one.name, "", 0.0, one.severity, one.means))
         if one.fires is None:
-            return Alert(one.name, UNKNOWN, severity, means, _why_unknown(source), "", expression)
-        state = FIRING if self._holds(one.name, one.fires, one.hold) else QUIET
-        return Alert(one.name, state, severity, means, text(one.value), one.link, expression)
+            return _alert(rule, UNKNOWN, _why_unknown(source))
+        fires = self._holds(one.name, one.fires, rule.hold if one.hold is None else one.hold)
+        return _alert(rule, FIRING if fires else QUIET, text(one.value), one.link)
 
     def _holds(self, name: str, above: bool, hold: float) -> bool:
         if not above:
@@ -126,9 +129,8 @@ class Alerts:
         return self._clock() - since >= hold
 
 
-def _alert(rule: AlertRule, state: str, value: str) -> Alert:
-    found = prometheus_rules()[rule.name]
-    return Alert(rule.name, state, found.severity, found.means, value, rule.link, found.expression)
+def _alert(rule: PrometheusRule, state: str, value: str, link: str = "") -> Alert:
+    return Alert(rule.name, state, rule.severity, rule.means, value, link, rule.expression)
 
 
 def _why_unknown(source: AlertSource) -> str:

@@ -102,10 +102,10 @@ class SeenAlert(NamedTuple):
     """None = unknown."""
     value: str
     link: str = ""
-    hold: float = 0.0
-    """Seconds for which it has to be true."""
+    hold: float | None = None
+    """Seconds for which it has to be true; None = as the rule has it, and none without a rule."""
     means: str = ""
-    """Of one that no rule of the file has; empty = as the file has it."""
+    """Of an alert of the page's own: no rule of the file has it."""
     severity: str = WARNING
     """Likewise."""
 

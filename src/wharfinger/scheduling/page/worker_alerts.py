@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wharfinger.page.alerts.rules import (
-    CRITICAL,
-    AlertRule,
-    AlertSource,
-    Processes,
-    SeenAlert,
-    largest,
-    total,
-)
+from wharfinger.page.alerts.rules import CRITICAL, AlertRule, AlertSource, Processes, SeenAlert, counted, largest, total
 from wharfinger.page.follow.scraping import Scraper
 from wharfinger.scheduling.page.following import Following
 from wharfinger.scheduling.page.pending import PendingPods
 from wharfinger.scheduling.page.reasons import NOT_SERVED
-
-HOLD = 600.0
-"""Seconds for which some alerts have to be true."""
 
 
 def _failed_tasks(them: Processes) -> float | None:
@@ -53,15 +42,15 @@ class WorkerAlerts(AlertSource):
         instances = model.instances
         waiting = [f"{tenant}/{slot}" for (tenant, slot, _), one in instances.items() if one.state != "ready"]
         ready = sum(one.state == "ready" for one in instances.values())
-        yield SeenAlert("NoWorkers", ready == 0, f"{ready} ready", "/fleets")
+        yield SeenAlert("NoWorkers", ready == 0, f"{ready} ready", "/fleets", hold=0)
         some = ", ".join(waiting[:3]) + (" ..." if len(waiting) > 3 else "")
         yield SeenAlert("WorkersNotReady", bool(waiting), some, "/fleets", hold=15)
         lost = sum(len(info.pods) for info in cache.absent_nodes.values())
-        yield SeenAlert("LostPods", lost > 0, f"{lost} pod{'s' * (lost != 1)}", "/map", HOLD)
+        yield SeenAlert("LostPods", lost > 0, counted(lost, " pods"), "/map")
         unserved = sum(len(pods) for key, pods in self._pending.groups() if key.reason == NOT_SERVED)
-        yield SeenAlert("UnservedPods", unserved > 0, f"{unserved} pod{'s' * (unserved != 1)}", "/pending", HOLD)
+        yield SeenAlert("UnservedPods", unserved > 0, counted(unserved, " pods"), "/pending")
         invalid = len(self._following.view.invalid.reasons)
-        yield SeenAlert("InvalidObjects", invalid > 0, f"{invalid} object{'s' * (invalid != 1)}")
+        yield SeenAlert("InvalidObjects", invalid > 0, counted(invalid, " objects"))
         silent = self._following.silent_seconds
         yield SeenAlert(
             "EtcdSilent",
