@@ -137,3 +137,7 @@ def test_names_of_tests_have_at_most_70_characters() -> None:
         for path, name in names
         if len(name) > LONGEST_TEST_NAME
     ] == []
+
+
+def test_the_architecture_stays_short() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_bytes()) <= 15_000
