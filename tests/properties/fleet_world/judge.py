@@ -249,6 +249,8 @@ class Judge:
         if number in record.promoted or any(spec.canary == 0 for spec in specs):
             return
         slots = record.canaries.setdefault(number, set())
+        if specs:  # what was scaled away is no canary any more: another slot is one in its place
+            slots.intersection_update(range(max(spec.replicas for spec in specs)))
         slots.add(grant.slot)
         limit = max([record.canary_limit.get(number, 0), *(spec.canary for spec in specs)])
         record.canary_limit[number] = limit
