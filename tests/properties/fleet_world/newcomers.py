@@ -108,7 +108,8 @@ class NewcomerRules:
             if other != life and theirs.want == "run" and not shelf.alike(theirs.revision, wanted)
         }
         risked = {slot for slot in newcomers.replaced - proven - served if slot < replicas}
-        if len(risked) > max(limit(spec) for spec in specs):
+        # A limit that was lowered meanwhile forbids further risks, and not the ends that add none.
+        if life[0] in risked and len(risked) > max(limit(spec) for spec in specs):
             self._violated(shelf, "unproven", f"{life} is ended while slots {sorted(risked)} are unproven")
 
     def _is_update(self, shelf: Shelf, life: Life, basis: Basis) -> bool:
