@@ -187,7 +187,7 @@ class CalledPlugins:
 
     def concern(self, pod: Pod) -> bool:
         """Whether any is called for the pod: then it is placed alone. Raises PluginError."""
-        return self.any and any(self.concerns(name, pod) for names in self.at.values() for name in names)
+        return any(self.concerns(name, pod) for names in self.at.values() for name in names)
 
     def pre_binds(self, pod: Pod) -> tuple[str, ...]:
         """The PreBind plugins that are called for the pod, in order; most often none. Raises PluginError."""

@@ -48,7 +48,7 @@ def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
         if profile.at.get("permit") or profile.extenders_of(pod):
             return True
         try:
-            return profile.called.concern(pod)
+            return profile.called.any and profile.called.concern(pod)
         except PluginError as error:
             log.warning("concerns_failed effect=placed_alone pod=%s error=%r", pod.key, str(error))
             return True
